@@ -1,0 +1,1 @@
+"""Shared parts that every checkpoint ships: words, features, encoder, base model and pipeline."""

@@ -1,0 +1,287 @@
+"""Configuration that all methods share: labels, encoder, word vectors, windows and decoding."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal
+
+from transformers import AutoConfig, PreTrainedConfig
+from transformers.configuration_utils import SubConfigSpec
+from transformers.utils import logging
+
+logger = logging.get_logger(__name__)
+
+VERSION = "0.1.0"
+PIPELINES = {"span-ner": {"impl": "pipeline_span_ner.SpanNERPipeline", "pt": ["AutoModel"], "type": "text"}}
+MAX_SIZE = 65_536
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Range of a number; `is_integer` admits whole numbers only, `is_open` leaves both ends out, `or_none` admits None."""
+
+    lowest: float
+    highest: float
+    is_integer: bool = False
+    excludes_lowest: bool = False
+    excludes_highest: bool = False
+    or_none: bool = False
+
+    def admits(self, value: object) -> bool:
+        """Whether the value is a number of the right kind within the range (NaN never is)."""
+        if value is None:
+            return self.or_none
+        if isinstance(value, bool) or not isinstance(value, int if self.is_integer else (int, float)):
+            return False
+        above = value > self.lowest if self.excludes_lowest else value >= self.lowest
+        return above and (value < self.highest if self.excludes_highest else value <= self.highest)
+
+    def __str__(self) -> str:
+        """The range in words, for messages."""
+        kind = "an integer" if self.is_integer else "a number"
+        left, right = "(" if self.excludes_lowest else "[", ")" if self.excludes_highest else "]"
+        return f"{kind} in {left}{self.lowest}, {self.highest}{right}" + (" or None" if self.or_none else "")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The values that a field may take."""
+
+    values: tuple
+
+    def admits(self, value: object) -> bool:
+        """Whether the value is one of the choices, of the same type."""
+        return any(value == allowed and type(value) is type(allowed) for allowed in self.values)
+
+    def __str__(self) -> str:
+        """The choices in words, for messages."""
+        return "one of " + ", ".join(map(repr, self.values))
+
+
+SIZE = Interval(1, MAX_SIZE, is_integer=True)
+SIZE_OR_OFF = Interval(0, MAX_SIZE, is_integer=True)
+RATE = Interval(0, 1, excludes_highest=True)
+PROBABILITY = Interval(0, 1)
+SWITCH = Choice((False, True))
+
+
+class _Registered(dict):
+    """Names the task of an installed class; `pipeline` then takes the registered pipeline and needs no trust."""
+
+    def __contains__(self, task: object) -> bool:
+        return False
+
+
+class SpanNERConfig(PreTrainedConfig):
+    """Fields common to all methods. `id2label` holds the entity types only; none is the class behind the last.
+
+    Args:
+        encoder_config: The encoder's own configuration.
+        pooling: How the tokens of a word become its vector: `mean`, `max` or `first`.
+        num_encoder_layers: The encoder's last layers whose mean is a token's vector; 1 is the last layer alone.
+        encoder_dropout: Hidden and attention dropout of the encoder; None keeps the encoder's own.
+        lstm_layers: Layers of a BiLSTM over the words; 0 is none.
+        lstm_size: Width of its output, both directions together; even.
+        lstm_dropout: Dropout on its input.
+        window_size: Most tokens read at once, special tokens not counted; None takes what the encoder's positions allow.
+        window_overlap: Most tokens that neighbouring windows share, also the most tokens read of one word; None is a
+            quarter of the window.
+        context_sentences: Sentences of the same document that are read on each side as context.
+        split_hyphens: Split raw text at hyphens inside words, as some corpora do.
+        overlap: Which overlaps the output may have: `flat`, `nested` or `any`.
+        multi_label: Whether one span may have several labels.
+        threshold: Lowest calibrated score of an entity that is given out.
+        temperature: Divides the log-odds of a raw score; fitted on held-out data, 1 changes nothing.
+        spanner_version: Version of the package that wrote the configuration.
+
+    Raises:
+        ValueError: If a value lies outside its range; the message names field, value and range.
+    """
+
+    model_type = "span_ner"
+    _auto_class = "AutoConfig"
+    sub_configs_defaults = {"encoder_config": SubConfigSpec(config_class=AutoConfig, model_type="bert")}
+    decoding_parameters: ClassVar[tuple[str, ...]] = ("threshold", "overlap")
+    field_rules: ClassVar[dict[str, Interval | Choice]] = {
+        "pooling": Choice(("mean", "max", "first")),
+        "num_encoder_layers": SIZE,
+        "encoder_dropout": Interval(0, 1, excludes_highest=True, or_none=True),
+        "lstm_layers": Interval(0, 16, is_integer=True),
+        "lstm_size": SIZE,
+        "lstm_dropout": RATE,
+        "window_size": Interval(1, 1_000_000, is_integer=True),
+        "window_overlap": Interval(1, 1_000_000, is_integer=True),
+        "context_sentences": Interval(0, 1_000, is_integer=True),
+        "split_hyphens": SWITCH,
+        "overlap": Choice(("flat", "nested", "any")),
+        "multi_label": SWITCH,
+        "threshold": PROBABILITY,
+        "temperature": Interval(0, 1_000, excludes_lowest=True),
+    }
+
+    encoder_config: PreTrainedConfig | dict | None = None
+    pooling: Literal["mean", "max", "first"] = "mean"
+    num_encoder_layers: int = 1
+    encoder_dropout: float | None = None
+    lstm_layers: int = 0
+    lstm_size: int = 200
+    lstm_dropout: float = 0.5
+    window_size: int | None = None
+    window_overlap: int | None = None
+    context_sentences: int = 0
+    split_hyphens: bool = False
+    overlap: Literal["flat", "nested", "any"] = "flat"
+    multi_label: bool = False
+    threshold: float | int = 0.0
+    temperature: float | int = 1.0
+    pad_token_id: int | None = None
+    spanner_version: str = VERSION
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        """Fill what follows from the encoder, then check every range."""
+        self._check_labels(kwargs.get("num_labels"))
+        known = set(PreTrainedConfig().to_dict()) | {
+            "num_labels",
+            "name_or_path",
+            "custom_pipelines",
+            "auto_map",
+            "dtype",
+        }
+        unknown = sorted(
+            set(kwargs) - known - {"torch_dtype", "attn_implementation", "model_type", "transformers_version"}
+        )
+        if unknown:
+            logger.warning_once(f"{type(self).__name__} does not know {', '.join(unknown)}; kept without effect")
+        super().__post_init__(**kwargs)
+        self._check_version()
+        encoder = self.encoder_config
+        encoder._name_or_path = "" if encoder._name_or_path.startswith((".", "/", "~")) else encoder._name_or_path
+        self.pad_token_id = encoder.pad_token_id
+        if self.encoder_dropout is not None:
+            self._set_encoder_dropout()
+        if self.window_size is None:
+            self.window_size = self._encoder_capacity()
+        if self.window_overlap is None:
+            self.window_overlap = max(1, self.window_size // 4)
+        for name in self.field_rules:
+            self.check_field(name, getattr(self, name))
+        self._check_relations()
+        is_remote = type(self).__module__.startswith("transformers_modules")
+        self.custom_pipelines = deepcopy(PIPELINES) if is_remote else _Registered(PIPELINES)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values to save, without the live `custom_pipelines`, in which the library keeps classes."""
+        values = super().to_dict()
+        values.pop("custom_pipelines", None)
+        return values
+
+    def get_text_config(self, decoder: bool | None = None, encoder: bool | None = None) -> PreTrainedConfig:
+        """The encoder's configuration, which holds the vocabulary."""
+        return self.encoder_config
+
+    @property
+    def num_prompts(self) -> int:
+        """Vectors that the method puts before the tokens; they take part of the encoder's positions."""
+        return 0
+
+    @classmethod
+    def check_field(cls, name: str, value: object) -> None:
+        """Raise a ValueError that names field, value and range unless the value is allowed."""
+        if not cls.field_rules[name].admits(value):
+            raise ValueError(f"{name} must be {cls.field_rules[name]}, got {value!r}")
+
+    def decoding(self, overrides: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+        """Settings of inference: the configuration's values overlaid by a call's, as an immutable mapping.
+
+        Args:
+            overrides: Values by name, each a name in `decoding_parameters`.
+
+        Raises:
+            ValueError: If a name is unknown or a value outside its range.
+        """
+        overrides = overrides or {}
+        unknown = sorted(set(overrides) - set(self.decoding_parameters))
+        if unknown:
+            raise ValueError(
+                f"unknown decoding parameter {', '.join(unknown)}; allowed: {', '.join(self.decoding_parameters)}"
+            )
+        for name, value in overrides.items():
+            self.check_field(name, value)
+        values = {name: getattr(self, name) for name in self.decoding_parameters}
+        return MappingProxyType(values | dict(overrides))
+
+    def merge_settings(self) -> dict[str, Any]:
+        """What `merge_windows` needs of the configuration, as plain values."""
+        return {"id2label": self.id2label, "multi_label": self.multi_label, "temperature": self.temperature}
+
+    def _check_labels(self, num_labels: int | None) -> None:
+        names = list((self.id2label or {}).values())
+        if num_labels is not None and (num_labels < 1 or (names and num_labels != len(names))):
+            raise ValueError(f"num_labels must be {len(names) or 'at least 1'}, the size of id2label, got {num_labels}")
+        if len(set(names)) != len(names):
+            raise ValueError(f"id2label must not name a label twice, got {names}")
+        if self.id2label is not None and sorted(map(int, self.id2label)) != list(range(len(names))):
+            raise ValueError(f"id2label must number its labels 0 to {len(names) - 1}, got {list(self.id2label)}")
+
+    def _check_version(self) -> None:
+        if not isinstance(self.spanner_version, str) or not self.spanner_version.split(".")[0].isdigit():
+            raise ValueError(f"spanner_version must be a version such as {VERSION}, got {self.spanner_version!r}")
+        if int(self.spanner_version.split(".")[0]) > int(VERSION.split(".")[0]):
+            raise ValueError(
+                f"the model was saved by hf_spanner {self.spanner_version}, which this version {VERSION} cannot read"
+            )
+
+    def _check_relations(self) -> None:
+        if self.lstm_size % 2:
+            raise ValueError(f"lstm_size must be even, half for each direction, got {self.lstm_size}")
+        if self.window_overlap > max(1, self.window_size - 1):
+            raise ValueError(
+                f"window_overlap must be below window_size = {self.window_size}, got {self.window_overlap}"
+            )
+        capacity = self._encoder_capacity()
+        if self.window_size > capacity:
+            raise ValueError(f"window_size must be at most {capacity} for this encoder, got {self.window_size}")
+        layers = self.encoder_config.num_hidden_layers
+        if self.num_encoder_layers > layers:
+            raise ValueError(
+                f"num_encoder_layers must be at most {layers} for this encoder, got {self.num_encoder_layers}"
+            )
+
+    def _encoder_capacity(self) -> int:
+        """Tokens of a window: positions less padding-offset positions, two special tokens and prompts."""
+        positions = self.encoder_config.to_dict().get("max_position_embeddings") or 512
+        has_offset = self.encoder_config.model_type in POSITION_OFFSET_MODELS
+        offset = self.encoder_config.pad_token_id + 1 if has_offset else 0
+        return positions - offset - NUM_SPECIAL_TOKENS - self.num_prompts
+
+    def _set_encoder_dropout(self) -> None:
+        names = [name for name in ENCODER_DROPOUTS if name in self.encoder_config.to_dict()]
+        if not names:
+            raise ValueError(f"encoder_dropout: {self.encoder_config.model_type} has none of {ENCODER_DROPOUTS}")
+        for name in names:
+            setattr(self.encoder_config, name, self.encoder_dropout)
+
+
+NUM_SPECIAL_TOKENS = 2
+ENCODER_DROPOUTS = (
+    "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+    "dropout",
+    "attention_dropout",
+    "mlp_dropout",
+    "embedding_dropout",
+)
+POSITION_OFFSET_MODELS = (
+    "roberta",
+    "xlm-roberta",
+    "xlm-roberta-xl",
+    "camembert",
+    "mpnet",
+    "longformer",
+    "roberta-prelayernorm",
+    "data2vec-text",
+    "ibert",
+    "xmod",
+    "esm",
+)

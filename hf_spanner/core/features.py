@@ -1,0 +1,216 @@
+"""Words to windows of token ids, windows to a padded batch, and candidates of windows back to spans of a text."""
+
+from collections.abc import Mapping, Sequence
+from itertools import chain, pairwise
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+from transformers.utils import logging
+
+from hf_spanner.core.calibration import calibrated_score
+from hf_spanner.core.overlap import resolve_overlaps
+from hf_spanner.core.spans import Span
+
+logger = logging.get_logger(__name__)
+
+
+class TokenizedWords(NamedTuple):
+    """Token ids of one text; word w has `ids[bounds[w]:bounds[w + 1]]`, which may be empty."""
+
+    ids: list[int]
+    bounds: list[int]
+
+
+class Window(NamedTuple):
+    """A run of words of one text that fits the encoder."""
+
+    first_word: int
+    num_words: int
+
+
+class WordTokenizer:
+    """Words to token ids, never cut to the encoder's length, special strings in the words read as plain text.
+
+    The tokenizer's padding and truncation are switched off once, here, so threads can share it.
+
+    Args:
+        tokenizer: A fast tokenizer. Byte-level ones must have been loaded with `add_prefix_space=True`.
+        max_word_tokens: Tokens kept of one word; more are counted and reported.
+
+    Raises:
+        ValueError: If the tokenizer is not a fast one.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, max_word_tokens: int) -> None:
+        if not tokenizer.is_fast:
+            raise ValueError(f"a fast tokenizer is needed to align words with tokens, got {type(tokenizer).__name__}")
+        self.backend = tokenizer.backend_tokenizer
+        self.backend.no_truncation()
+        self.backend.no_padding()
+        self.backend.encode_special_tokens = True
+        tokenizer.split_special_tokens = True
+        self.max_word_tokens = max_word_tokens
+        plain, full = tokenizer(["a"], is_split_into_words=True, add_special_tokens=False), tokenizer("a")
+        num_before = full["input_ids"].index(plain["input_ids"][0])
+        self.prefix = full["input_ids"][:num_before]
+        self.suffix = full["input_ids"][num_before + len(plain["input_ids"]) :]
+
+    def __call__(self, texts: Sequence[Sequence[str]]) -> list[TokenizedWords]:
+        """Token ids of each text, given as words."""
+        encodings = self.backend.encode_batch(
+            [list(words) for words in texts], is_pretokenized=True, add_special_tokens=False
+        )
+        return [
+            self._within_limit(encoding.ids, encoding.word_ids, words)
+            for encoding, words in zip(encodings, texts, strict=True)
+        ]
+
+    def _within_limit(self, ids: list[int], word_ids: list[int], words: Sequence[str]) -> TokenizedWords:
+        counts = [0] * len(words)
+        for word in word_ids:
+            counts[word] += 1
+        if max(counts, default=0) > self.max_word_tokens:
+            is_kept, rank, last = [], 0, -1
+            for word in word_ids:
+                rank = rank + 1 if word == last else 0
+                last = word
+                is_kept.append(rank < self.max_word_tokens)
+            too_long = [word for word, count in zip(words, counts, strict=True) if count > self.max_word_tokens]
+            logger.warning(
+                "%d word(s) have more than %d tokens and are read up to that point, e.g. %.40s...",
+                len(too_long),
+                self.max_word_tokens,
+                too_long[0],
+            )
+            ids = [token for token, keep in zip(ids, is_kept, strict=True) if keep]
+            counts = [min(count, self.max_word_tokens) for count in counts]
+        bounds = [0]
+        for count in counts:
+            bounds.append(bounds[-1] + count)
+        return TokenizedWords(ids, bounds)
+
+    def feature(
+        self, text: TokenizedWords, window: Window, left: Sequence[int] = (), right: Sequence[int] = ()
+    ) -> dict[str, list[int]]:
+        """One window as unpadded `input_ids` and `word_index`, with context tokens on both sides.
+
+        Args:
+            text: The whole text.
+            window: The words to take.
+            left: Token ids read before the window's own, index 0.
+            right: Token ids read behind them, index 0.
+
+        Returns:
+            `input_ids` and `word_index` (1 + word within the window, 0 for special and context tokens).
+        """
+        bounds = text.bounds[window.first_word : window.first_word + window.num_words + 1]
+        own = text.ids[bounds[0] : bounds[-1]]
+        index = list(chain.from_iterable([word] * (b - a) for word, (a, b) in enumerate(pairwise(bounds), start=1)))
+        before, behind = [*self.prefix, *left], [*right, *self.suffix]
+        return {"input_ids": [*before, *own, *behind], "word_index": [0] * len(before) + index + [0] * len(behind)}
+
+
+def plan_windows(bounds: Sequence[int], window_size: int, window_overlap: int) -> list[Window]:
+    """Windows that cover all words of a text, each at most `window_size` tokens, neighbours sharing some words.
+
+    A window takes as many words as fit. The next one starts at the earliest word from which no more than
+    `window_overlap` tokens remain in the window before, and at least one word later than it.
+
+    Args:
+        bounds: Token bounds of the words, as in `TokenizedWords`.
+        window_size: Most tokens in a window, special tokens not counted.
+        window_overlap: Most tokens that two neighbours share, below `window_size`.
+
+    Returns:
+        At least one window, in order; a text without words gives one of zero words.
+    """
+    positions = np.asarray(bounds)
+    num_words = len(bounds) - 1
+    windows, first = [], 0
+    while True:
+        end = int(np.searchsorted(positions, positions[first] + window_size, side="right")) - 1
+        windows.append(Window(first, end - first))
+        if end >= num_words:
+            return windows
+        shared = int(np.searchsorted(positions, positions[end] - window_overlap, side="left"))
+        first = min(max(shared, first + 1), end)
+
+
+def window_owners(windows: Sequence[Window], starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Index of the window that owns each span: the one whose share of the text holds the span's midpoint.
+
+    The border of two neighbours lies in the middle of the words they share; a midpoint on it belongs to the earlier.
+
+    Args:
+        windows: Windows of one text, in order.
+        starts: (K,) first words of spans, counted in the text.
+        ends: (K,) one behind the last words.
+
+    Returns:
+        (K,) long.
+    """
+    doubled_borders = [after.first_word + before.first_word + before.num_words for before, after in pairwise(windows)]
+    return np.searchsorted(np.asarray(doubled_borders), starts + ends, side="left")
+
+
+def merge_windows(
+    candidates: Sequence[np.ndarray], windows: Sequence[Window], config: Mapping, decoding: Mapping
+) -> list[Span]:
+    """Final spans of one text from the candidates of its windows.
+
+    Order: each window keeps the candidates it owns, moved to the text's words; overlaps are resolved on raw scores;
+    scores are calibrated; the threshold acts on calibrated scores, and a score equal to it stays.
+
+    Args:
+        candidates: For each window a (K, 4) packed table, counted in the window's words; padding rows hold -100.
+        windows: The windows, in order.
+        config: `id2label`, `multi_label` and `temperature` of the model.
+        decoding: `overlap` and `threshold`.
+
+    Returns:
+        Spans by start, then longer first, then label name.
+    """
+    tables = []
+    for place, (table, window) in enumerate(zip(candidates, windows, strict=True)):
+        table = table[table[:, 0] >= 0]
+        if len(windows) > 1:
+            table = table + np.array([window.first_word, window.first_word, 0, 0], dtype=table.dtype)
+            table = table[window_owners(windows, table[:, 0], table[:, 1]) == place]
+        tables.extend(table.tolist())
+    spans = [Span(int(start), int(end), int(label), score) for start, end, label, score in tables]
+    spans = resolve_overlaps(
+        spans, policy=decoding["overlap"], id2label=config["id2label"], multi_label=config["multi_label"]
+    )
+    scored = [span._replace(score=calibrated_score(span.score, config["temperature"])) for span in spans]
+    return [span for span in scored if span.score >= decoding["threshold"]]
+
+
+def pad_features(features: Sequence[Mapping[str, Sequence[int]]], num_words: Sequence[int], pad_id: int) -> dict:
+    """Padded batch of windows with the four input keys of the model.
+
+    Args:
+        features: Windows as `WordTokenizer.feature` makes them.
+        num_words: Words of each window.
+        pad_id: The tokenizer's padding id.
+
+    Returns:
+        `input_ids`, `attention_mask`, `word_index` (B, T) long and `word_mask` (B, N) bool, N at least 1.
+    """
+    shape = (len(features), max(len(feature["input_ids"]) for feature in features))
+    input_ids = np.full(shape, pad_id, dtype=np.int64)
+    attention_mask = np.zeros(shape, dtype=np.int64)
+    word_index = np.zeros(shape, dtype=np.int64)
+    word_mask = np.zeros((len(features), max(1, *num_words) + 1), dtype=bool)
+    for row, feature in enumerate(features):
+        length = len(feature["input_ids"])
+        input_ids[row, :length] = feature["input_ids"]
+        attention_mask[row, :length] = 1
+        word_index[row, :length] = feature["word_index"]
+        word_mask[row, feature["word_index"]] = True
+    arrays = {"input_ids": input_ids, "attention_mask": attention_mask, "word_index": word_index}
+    batch: dict[str, Tensor] = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    batch["word_mask"] = torch.from_numpy(word_mask[:, 1:].copy())
+    return batch

@@ -1,0 +1,212 @@
+"""The pipe that every method fills: words, scores, loss, candidates, spans; and how a model is saved and loaded."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+from transformers import AutoConfig, AutoModel, PreTrainedModel
+from transformers.utils import ModelOutput
+
+from hf_spanner.core.checkpoint_source import write_source
+from hf_spanner.core.configuration_span_ner import PIPELINES, SpanNERConfig
+from hf_spanner.core.features import Window, merge_windows
+from hf_spanner.core.pipeline_span_ner import SpanNERPipeline
+from hf_spanner.core.spans import Span
+from hf_spanner.core.word_encoder import WordEncoder, pooler_arguments
+
+
+@dataclass
+class SpanNEROutput(ModelOutput):
+    """What every method returns.
+
+    Args:
+        loss: () float32, sum of sentence losses over the number of sentences.
+        logits: Scores before softmax; the shape is the method's own.
+        word_mask: (B, N) bool, as in the input.
+    """
+
+    loss: Tensor | None = None
+    logits: Tensor | None = None
+    word_mask: Tensor | None = None
+
+
+class SpanNERModel(PreTrainedModel):
+    """Base of all methods. A method gives `score_spans`, `compute_loss` and `candidate_spans`.
+
+    `forward` takes the batch that `SpanNERCollator` makes; memory is that of the encoder and of the method's scores.
+    """
+
+    config: SpanNERConfig
+    config_class = SpanNERConfig
+    pipeline_class: ClassVar[type] = SpanNERPipeline
+    _auto_class = "AutoModel"
+    base_model_prefix = "word_encoder"
+    main_input_name = "input_ids"
+    accepts_loss_kwargs = True
+    supports_gradient_checkpointing = True
+    _supports_sdpa = _supports_flash_attn = _supports_flex_attn = True
+
+    def __init__(self, config: SpanNERConfig) -> None:
+        super().__init__(config)
+        self.word_encoder = WordEncoder(config)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        word_index: Tensor,
+        word_mask: Tensor,
+        labels: Tensor | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+        decoding: Mapping[str, Any] | None = None,
+    ) -> SpanNEROutput:
+        """Scores of spans, and the loss where gold is given.
+
+        Args:
+            input_ids: (B, T) long token ids.
+            attention_mask: (B, T) long, 1 for real tokens.
+            word_index: (B, T) long, 1 + word of each token; 0 for special and context tokens.
+            word_mask: (B, N) bool, True for a word with at least one token.
+            labels: (B, G, 3) long gold (start, end, label), padding -100.
+            num_items_in_batch: Sentences of the whole optimisation step; None takes this batch's.
+            decoding: Settings of inference by name, over the configuration's.
+
+        Returns:
+            The method's output.
+
+        Raises:
+            ValueError: If a decoding setting is unknown or out of range.
+        """
+        words = self.encode(input_ids, attention_mask, word_index, word_mask)  # (B, N, D)
+        output = self.score_spans(words, word_mask, labels, self.decoding(decoding))
+        if labels is not None:
+            losses = self.compute_loss(output, labels)  # (B,)
+            output.loss = losses.sum() / (len(losses) if num_items_in_batch is None else num_items_in_batch)
+        return output
+
+    def encode(self, input_ids: Tensor, attention_mask: Tensor, word_index: Tensor, word_mask: Tensor) -> Tensor:
+        """(B, N, D) vectors of the words."""
+        return self.word_encoder(input_ids, attention_mask, word_index, word_mask)
+
+    def score_spans(
+        self, words: Tensor, word_mask: Tensor, labels: Tensor | None, decoding: Mapping[str, Any]
+    ) -> SpanNEROutput:
+        """Output with the scores of spans, from (B, N, D) words. A method must give this."""
+        raise NotImplementedError
+
+    def compute_loss(self, output: SpanNEROutput, labels: Tensor) -> Tensor:
+        """(B,) float32, one loss a sentence, finite and at least 0. A method must give this."""
+        raise NotImplementedError
+
+    def candidate_spans(self, output: SpanNEROutput, decoding: Mapping[str, Any]) -> Tensor:
+        """(B, K, 4) packed spans that the method believes in, overlaps allowed. A method must give this."""
+        raise NotImplementedError
+
+    def unreachable(self, labels: Sequence[tuple[int, int, int]]) -> int:
+        """How many gold spans (start, end, label) of one sentence the method cannot produce, repeats left out."""
+        return 0
+
+    def decoding(self, overrides: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+        """Settings of inference: the configuration's overlaid by a call's, checked, immutable."""
+        return self.config.decoding(overrides)
+
+    @torch.no_grad()
+    def decode(self, output: SpanNEROutput, decoding: Mapping[str, Any] | None = None) -> list[list[Span]]:
+        """Final spans of each sentence, for inputs of one window: overlaps resolved, calibrated, above the threshold."""
+        settings = self.decoding(decoding)
+        window = Window(0, output.word_mask.shape[1])
+        tables = self.candidate_spans(output, settings).cpu().numpy()
+        return [merge_windows([table], [window], self.config.merge_settings(), settings) for table in tables]
+
+    @classmethod
+    def from_encoder(cls, name: str | Path, labels: Sequence[str], **config: Any) -> Self:
+        """A new model on a pretrained encoder; the head is random.
+
+        Args:
+            name: Folder or Hub name of an encoder that `AutoModel` loads.
+            labels: Entity types, in the order of their indices.
+            **config: Fields of the method's configuration.
+
+        Raises:
+            ValueError: If a field is unknown or out of range.
+        """
+        encoder_config = AutoConfig.from_pretrained(name)
+        known = set(cls.config_class().to_dict())
+        unknown = sorted(set(config) - known)
+        if unknown:
+            raise ValueError(f"unknown field {', '.join(unknown)} of {cls.config_class.__name__}")
+        id2label = dict(enumerate(labels))
+        settings = cls.config_class(
+            encoder_config=encoder_config,
+            id2label=id2label,
+            label2id={label: index for index, label in id2label.items()},
+            **config,
+        )
+        model = cls(settings)
+        model.word_encoder.encoder = AutoModel.from_pretrained(
+            name, config=settings.encoder_config, use_safetensors=True, **pooler_arguments(encoder_config)
+        )
+        return model
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: str | Path, *args: Any, **kwargs: Any) -> Any:
+        """Load a saved model; missing or misshapen weights are an error.
+
+        Only safetensors are read. `ignore_mismatched_sizes=True` allows a head of another size, for a new label set.
+
+        Raises:
+            ValueError: If weights are missing, as in a checkpoint that holds an encoder only.
+        """
+        wants_info = kwargs.pop("output_loading_info", False)
+        kwargs["use_safetensors"] = True
+        model, info = super().from_pretrained(pretrained_model_name_or_path, *args, output_loading_info=True, **kwargs)
+        missing = sorted(info["missing_keys"])
+        if missing:
+            raise ValueError(
+                f"{pretrained_model_name_or_path} lacks {len(missing)} weights of {cls.__name__}, e.g. "
+                f"{', '.join(missing[:5])}; to start from an encoder, use {cls.__name__}.from_encoder"
+            )
+        return (model, info) if wants_info else model
+
+    def save_pretrained(
+        self, save_directory: str | Path, is_main_process: bool = True, push_to_hub: bool = False, **kwargs: Any
+    ) -> None:
+        """Write weights, configuration and the source that loads them without this package; then upload if asked.
+
+        Args:
+            save_directory: Folder, made if absent.
+            is_main_process: Only the main process writes configuration and source.
+            push_to_hub: Upload the folder when all of it is written.
+            **kwargs: As in `PreTrainedModel.save_pretrained`.
+        """
+        upload = {name: kwargs.pop(name) for name in UPLOAD_ARGUMENTS if name in kwargs}
+        self.config.encoder_config.dtype = self.dtype
+        super().save_pretrained(save_directory, is_main_process=is_main_process, **kwargs)
+        if not is_main_process:
+            return
+        write_source(type(self).__module__, save_directory)
+        path = Path(save_directory) / "config.json"
+        written = json.loads(path.read_text(encoding="utf-8")) | {"custom_pipelines": PIPELINES}
+        path.write_text(json.dumps(written, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        if push_to_hub:
+            repository = upload.pop("repo_id", Path(save_directory).name)
+            self._upload_folder(save_directory, repository, upload)
+
+    def _upload_folder(self, folder: str | Path, repository: str, arguments: dict[str, Any]) -> None:
+        from huggingface_hub import HfApi
+
+        api = HfApi(token=arguments.get("token"))
+        repo_id = api.create_repo(repository, private=arguments.get("private"), exist_ok=True).repo_id
+        api.upload_folder(
+            repo_id=repo_id,
+            folder_path=folder,
+            commit_message=arguments.get("commit_message", "Upload model"),
+            revision=arguments.get("revision"),
+        )
+
+
+UPLOAD_ARGUMENTS = ("repo_id", "token", "private", "commit_message", "revision")

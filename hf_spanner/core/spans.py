@@ -1,0 +1,104 @@
+"""Spans as tuples and as packed tensors, and arithmetic on them."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+PADDING = -100
+
+
+class Span(NamedTuple):
+    """One labelled span: half-open word offsets, label index into `config.id2label`, score a probability."""
+
+    start: int
+    end: int
+    label: int
+    score: float
+
+
+def enumerate_spans(num_words: int, max_length: int) -> Tensor:
+    """All spans of a sentence up to a length, in order of start, then end.
+
+    Args:
+        num_words: Words in the sentence.
+        max_length: Longest span, in words.
+
+    Returns:
+        (K, 2) long, spans as (start, end), half-open.
+    """
+    starts = torch.arange(num_words)[:, None]  # (N, 1)
+    ends = starts + torch.arange(1, max_length + 1)  # (N, L)
+    is_inside = ends <= num_words
+    return torch.stack([starts.expand_as(ends)[is_inside], ends[is_inside]], dim=-1)
+
+
+def span_iou(first: Tensor, second: Tensor) -> Tensor:
+    """Overlap of every span of one set with every span of another, as intersection over union.
+
+    Paper: Shen et al. 2021, section 3.1, IoU(A, B) = |A and B| / |A or B|, with A and B sets of words.
+    The paper's e and s are our half-open end and start, so lengths are plain differences.
+
+    Args:
+        first: (B, K, 2) long, spans as (start, end) in words, half-open.
+        second: (B, G, 2) long, the same; padding rows hold -100 and give 0.
+
+    Returns:
+        (B, K, G) float32 in [0, 1].
+
+    Raises:
+        ValueError: If the two batches differ in size.
+
+    Example:
+        >>> span_iou(torch.tensor([[[1, 4]]]), torch.tensor([[[1, 5]]]))
+        tensor([[[0.7500]]])
+    """
+    if len(first) != len(second):
+        raise ValueError(f"span_iou needs batches of equal size, got {len(first)} and {len(second)}")
+    starts, ends = first[:, :, None, 0], first[:, :, None, 1]  # (B, K, 1)
+    other_starts, other_ends = second[:, None, :, 0], second[:, None, :, 1]  # (B, 1, G)
+    intersection = (torch.minimum(ends, other_ends) - torch.maximum(starts, other_starts)).clamp(min=0)
+    union = (ends - starts) + (other_ends - other_starts) - intersection
+    return intersection / union.clamp(min=1)
+
+
+def pack_candidates(
+    sentence: Tensor, starts: Tensor, ends: Tensor, labels: Tensor, scores: Tensor, batch_size: int
+) -> Tensor:
+    """One table of candidates per sentence from flat lists that are ordered by sentence.
+
+    Args:
+        sentence: (P,) long, the sentence of each candidate, never decreasing.
+        starts: (P,) long, first word.
+        ends: (P,) long, one behind the last word.
+        labels: (P,) long.
+        scores: (P,) float, probabilities.
+        batch_size: B.
+
+    Returns:
+        (B, K, 4) float32 rows (start, end, label, score), padded with -100; K is the largest count of a sentence.
+    """
+    counts = torch.bincount(sentence, minlength=batch_size)  # (B,)
+    first = counts.cumsum(0) - counts  # (B,)
+    place = torch.arange(len(sentence), device=sentence.device) - first[sentence]  # (P,)
+    packed = torch.full((batch_size, int(counts.max()), 4), float(PADDING), device=sentence.device)
+    packed[sentence, place] = torch.stack([starts, ends, labels, scores], dim=-1).to(packed.dtype)
+    return packed
+
+
+def pack_spans(spans: Sequence[Sequence[Span]]) -> Tensor:
+    """Spans of each sentence as one (B, K, 4) float32 table, rows (start, end, label, score), padding -100."""
+    packed = torch.full((len(spans), max(map(len, spans), default=0), 4), float(PADDING))
+    for row, of_sentence in zip(packed, spans, strict=True):
+        if of_sentence:
+            row[: len(of_sentence)] = torch.tensor(of_sentence, dtype=torch.float32)
+    return packed
+
+
+def unpack_spans(packed: Tensor) -> list[list[Span]]:
+    """Spans of each sentence, in the table's order, from a (B, K, 4) packed table; padding rows are left out."""
+    return [
+        [Span(int(start), int(end), int(label), score) for start, end, label, score in rows if start >= 0]
+        for rows in packed.tolist()
+    ]

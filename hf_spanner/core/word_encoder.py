@@ -1,0 +1,108 @@
+"""From token ids to one vector a word."""
+
+import inspect
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from transformers import AutoModel, PreTrainedConfig
+from transformers.models.auto.modeling_auto import MODEL_MAPPING
+
+from hf_spanner.core.configuration_span_ner import SpanNERConfig
+
+
+class WordEncoder(nn.Module):
+    """Transformer, pooling of sub-word tokens, optional BiLSTM: three seams that a method may use apart.
+
+    Memory: pooling holds one (B, N, T) table, the size of one attention head's scores.
+
+    Args:
+        config: `encoder_config`, `pooling`, `num_encoder_layers`, `lstm_layers`, `lstm_size`, `lstm_dropout`.
+    """
+
+    def __init__(self, config: SpanNERConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = AutoModel.from_config(config.encoder_config, **pooler_arguments(config.encoder_config))
+        self.output_size = config.encoder_config.hidden_size
+        if config.lstm_layers > 0:
+            self.lstm_dropout = nn.Dropout(config.lstm_dropout)
+            self.lstm = nn.LSTM(
+                self.output_size,
+                config.lstm_size // 2,
+                num_layers=config.lstm_layers,
+                batch_first=True,
+                bidirectional=True,
+                dropout=config.lstm_dropout if config.lstm_layers > 1 else 0.0,
+            )
+            self.output_size = config.lstm_size
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, word_index: Tensor, word_mask: Tensor) -> Tensor:
+        """(B, N, D) vectors of the words; a word without tokens has zeros before the BiLSTM."""
+        hidden = self.embed(input_ids, attention_mask)  # (B, T, H)
+        words = self.pool(hidden, word_index, word_mask.shape[1])  # (B, N, H)
+        return self.recur(words, word_lengths(word_mask)) if self.config.lstm_layers > 0 else words
+
+    def embed(self, input_ids: Tensor, attention_mask: Tensor, prompts: Tensor | None = None) -> Tensor:
+        """Encoder states of the tokens, the mean of the last `num_encoder_layers` layers.
+
+        Args:
+            input_ids: (B, T) long.
+            attention_mask: (B, T) long.
+            prompts: (P, H) vectors read before the tokens, or None.
+
+        Returns:
+            (B, P + T, H), prompts first.
+        """
+        has_layers = self.config.num_encoder_layers > 1
+        if prompts is None:
+            output = self.encoder(input_ids, attention_mask=attention_mask, output_hidden_states=has_layers)
+        else:
+            vectors = self.encoder.get_input_embeddings()(input_ids)  # (B, T, H)
+            vectors = torch.cat([prompts.expand(len(vectors), -1, -1), vectors], dim=1)  # (B, P + T, H)
+            mask = torch.cat([attention_mask.new_ones(len(vectors), len(prompts)), attention_mask], dim=1)
+            output = self.encoder(inputs_embeds=vectors, attention_mask=mask, output_hidden_states=has_layers)
+        if not has_layers:
+            return output.last_hidden_state
+        return torch.stack(output.hidden_states[-self.config.num_encoder_layers :]).mean(dim=0)
+
+    def pool(self, hidden: Tensor, word_index: Tensor, num_words: int) -> Tensor:
+        """One vector a word from the vectors of its tokens.
+
+        Args:
+            hidden: (B, T, H).
+            word_index: (B, T) long, 1 + word of each token, 0 for none.
+            num_words: N.
+
+        Returns:
+            (B, N, H); zeros for a word without tokens.
+        """
+        if self.config.pooling == "max":
+            index = word_index[:, :, None].expand_as(hidden)
+            pooled = hidden.new_zeros(len(hidden), num_words + 1, hidden.shape[-1])
+            return pooled.scatter_reduce(1, index, hidden, "amax", include_self=False)[:, 1:]
+        words = torch.arange(1, num_words + 1, device=word_index.device)  # (N,)
+        belongs = word_index[:, None, :] == words[:, None]  # (B, N, T)
+        if self.config.pooling == "first":
+            is_first = word_index != nn.functional.pad(word_index, (1, 0))[:, :-1]  # (B, T)
+            belongs = belongs & is_first[:, None, :]
+        counts = belongs.sum(dim=-1, keepdim=True).clamp(min=1)  # (B, N, 1)
+        return belongs.to(hidden.dtype) @ hidden / counts
+
+    def recur(self, words: Tensor, lengths: Tensor) -> Tensor:
+        """(B, N, lstm_size) states of the BiLSTM over (B, N, D) words; zeros behind each length."""
+        packed = pack_padded_sequence(self.lstm_dropout(words), lengths.cpu(), batch_first=True, enforce_sorted=False)
+        states, _ = self.lstm(packed)
+        return pad_packed_sequence(states, batch_first=True, total_length=words.shape[1])[0]
+
+
+def word_lengths(word_mask: Tensor) -> Tensor:
+    """(B,) long: the place of the last True of a (B, N) mask plus one, at least 1."""
+    places = torch.arange(1, word_mask.shape[1] + 1, device=word_mask.device)
+    return (places * word_mask).amax(dim=1).clamp(min=1)
+
+
+def pooler_arguments(encoder_config: PreTrainedConfig) -> dict[str, bool]:
+    """`add_pooling_layer=False` where the encoder's class takes it: the pooler would be a parameter without a use."""
+    signature = inspect.signature(MODEL_MAPPING[type(encoder_config)].__init__)
+    return {"add_pooling_layer": False} if "add_pooling_layer" in signature.parameters else {}

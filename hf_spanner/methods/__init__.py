@@ -1,0 +1,27 @@
+"""The registration table of methods: one name, one model class."""
+
+from importlib import import_module
+
+from hf_spanner.core.modeling_span_ner import SpanNERModel
+from hf_spanner.methods.boundary_smoothing import BoundarySmoothingModel
+
+METHODS: dict[str, type[SpanNERModel]] = {
+    "boundary_smoothing": BoundarySmoothingModel,
+}
+
+
+def trainer_of(name: str) -> type:
+    """Trainer class of a method; imported only when asked for, since no checkpoint needs it."""
+    return _of_trainer_module(name, "Trainer")
+
+
+def training_arguments_of(name: str) -> type:
+    """Class of a method's training arguments, whose defaults are the paper's recipe."""
+    return _of_trainer_module(name, "TrainingArguments")
+
+
+def _of_trainer_module(name: str, kind: str) -> type:
+    if name not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {name!r}")
+    module = import_module(f"hf_spanner.methods.{name}.trainer_{name}")
+    return vars(module)[METHODS[name].__name__.removesuffix("Model") + kind]

@@ -1,0 +1,147 @@
+"""Boundary Smoothing (Zhu and Li 2022): a biaffine classifier over all spans."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import initialization as init
+
+from hf_spanner.core.modeling_span_ner import SpanNERModel, SpanNEROutput
+from hf_spanner.core.spans import pack_candidates
+from hf_spanner.methods.boundary_smoothing.configuration_boundary_smoothing import BoundarySmoothingConfig
+from hf_spanner.methods.boundary_smoothing.loss_boundary_smoothing import (
+    boundary_smoothing_loss,
+    legal_spans,
+    smoothed_targets,
+)
+
+
+@dataclass
+class BoundarySmoothingOutput(SpanNEROutput):
+    """Adds nothing to the common output; `logits` is (B, N, N, C + 1), cell (i, j) the span of words i to j, none last."""
+
+
+class BoundarySmoothingModel(SpanNERModel):
+    """Every span gets a distribution over types and none from its two boundary words and its width.
+
+    Time after the encoder: O(N C d^2 + N^2 C d). Memory: O(N^2 C) a sentence; boundary vectors of a pair are never put
+    side by side.
+    """
+
+    config: BoundarySmoothingConfig
+    config_class = BoundarySmoothingConfig
+
+    def __init__(self, config: BoundarySmoothingConfig) -> None:
+        super().__init__(config)
+        width = self.word_encoder.output_size
+        self.dropout = nn.Dropout(config.reduction_dropout)
+        self.start_layer = BoundaryLayer(width, config.affine_size)
+        self.end_layer = BoundaryLayer(width, config.affine_size)
+        self.biaffine = Biaffine(config)
+        self.post_init()
+
+    def score_spans(
+        self, words: Tensor, word_mask: Tensor, labels: Tensor | None, decoding: Mapping[str, Any]
+    ) -> BoundarySmoothingOutput:
+        """Logits of all spans (Eq. 1); `labels` and `decoding` have no part in them."""
+        starts = self.start_layer(self.dropout(words)).relu()  # (B, N, d)
+        ends = self.end_layer(self.dropout(words)).relu()  # (B, N, d)
+        return BoundarySmoothingOutput(logits=self.biaffine(starts, ends), word_mask=word_mask)
+
+    def compute_loss(self, output: SpanNEROutput, labels: Tensor) -> Tensor:
+        """(B,) float32, cross entropy with smoothed targets summed over the spans of a sentence (Eq. 4)."""
+        is_legal = legal_spans(output.word_mask)
+        targets = smoothed_targets(
+            labels,
+            is_legal,
+            epsilon=self.config.smoothing_epsilon,
+            distance=self.config.smoothing_distance,
+            num_labels=self.config.num_labels,
+        )
+        return boundary_smoothing_loss(output.logits, targets, is_legal)
+
+    def candidate_spans(self, output: SpanNEROutput, decoding: Mapping[str, Any]) -> Tensor:
+        """(B, K, 4) packed: each legal span whose likeliest class is a type, with that class's softmax probability."""
+        best = output.logits.argmax(dim=-1)  # (B, N, N)
+        is_candidate = (best < self.config.num_labels) & legal_spans(output.word_mask)
+        sentence, starts, lasts = is_candidate.nonzero(as_tuple=True)  # (P,)
+        labels = best[sentence, starts, lasts]  # (P,)
+        probabilities = output.logits[sentence, starts, lasts].float().softmax(dim=-1)  # (P, C + 1)
+        scores = probabilities.gather(1, labels[:, None])[:, 0]  # (P,)
+        return pack_candidates(sentence, starts, lasts + 1, labels, scores, len(best))
+
+    def unreachable(self, labels: Sequence[tuple[int, int, int]]) -> int:
+        """Gold spans beyond the first of the same start and end: the softmax gives one type a span."""
+        return len({tuple(span) for span in labels}) - len({tuple(span[:2]) for span in labels})
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        """Initialisation of the official code; the paper is silent."""
+        super()._init_weights(module)
+        if isinstance(module, BoundaryLayer):
+            init.kaiming_uniform_(module.weight, nonlinearity="relu")
+        elif isinstance(module, Biaffine):
+            init.orthogonal_(module.pair_weight)
+            init.orthogonal_(module.linear_weight)
+            init.zeros_(module.bias)
+            if module.widths is not None:
+                bound = (3 / module.widths.embedding_dim) ** 0.5
+                init.uniform_(module.widths.weight, -bound, bound)
+
+
+class BoundaryLayer(nn.Linear):
+    """Linear layer in front of a ReLU, a class of its own so that its initialisation can be told from others."""
+
+
+class Biaffine(nn.Module):
+    """Scores of all (start, end) pairs: r_ij = h_i U h_j + W [h_i ; h_j ; w_{j-i}] + b (Eq. 1), none last.
+
+    W acts on its three parts apart, so no (N, N, 2 d + d_w) tensor is built; the part on the end vectors is the bias of
+    the product with U. Dropout on the width embedding acts once for each width of a batch.
+
+    Args:
+        config: `affine_size`, `affine_dropout`, `width_embedding_size`, `max_width`, `num_labels`.
+    """
+
+    def __init__(self, config: BoundarySmoothingConfig) -> None:
+        super().__init__()
+        size, num_classes = config.affine_size, config.num_labels + 1
+        self.size = size
+        self.dropout = nn.Dropout(config.affine_dropout)
+        self.pair_weight = nn.Parameter(torch.empty(num_classes, size, size))
+        self.linear_weight = nn.Parameter(torch.empty(num_classes, 2 * size + config.width_embedding_size))
+        self.bias = nn.Parameter(torch.empty(num_classes))
+        has_widths = config.width_embedding_size > 0
+        self.widths = nn.Embedding(config.max_width + 1, config.width_embedding_size) if has_widths else None
+
+    def forward(self, starts: Tensor, ends: Tensor) -> Tensor:
+        """Logits of all pairs.
+
+        Args:
+            starts: (B, N, d).
+            ends: (B, N, d).
+
+        Returns:
+            (B, N, N, C + 1), a view of a (B, N, C + 1, N) table.
+        """
+        batch_size, num_words, size = starts.shape
+        starts, ends = self.dropout(starts), self.dropout(ends)
+        start_weight, end_weight, width_weight = self.linear_weight.split([size, size, self.linear_weight.shape[1] - 2 * size], 1)
+        projection = self.pair_weight.transpose(1, 2).reshape(-1, size)  # ((C + 1) d, d)
+        queries = nn.functional.linear(starts, projection, end_weight.reshape(-1))  # (B, N, (C + 1) d)
+        queries = queries.view(batch_size, -1, size)  # (B, N (C + 1), d)
+        start_scores = nn.functional.linear(starts, start_weight, self.bias).view(batch_size, -1, 1)
+        logits = torch.baddbmm(start_scores, queries, ends.transpose(1, 2))  # (B, N (C + 1), N)
+        logits = logits.view(batch_size, num_words, -1, num_words)  # (B, N, C + 1, N)
+        if self.widths is not None:
+            logits = logits + self._width_scores(num_words, width_weight)
+        return logits.transpose(2, 3)
+
+    def _width_scores(self, num_words: int, width_weight: Tensor) -> Tensor:
+        """(N, C + 1, N) scores of widths j - i, those outside the table clamped to its ends."""
+        table = self.dropout(self.widths.weight) @ width_weight.T  # (W, C + 1)
+        places = torch.arange(num_words, device=table.device)
+        widths = (places - places[:, None]).clamp(0, len(table) - 1)  # (N, N)
+        return table[widths].transpose(1, 2)

@@ -1,0 +1,1 @@
+"""Metrics that load by folder, without the package."""

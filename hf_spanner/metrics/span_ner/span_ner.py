@@ -1,0 +1,75 @@
+"""The `evaluate` metric for labelled spans; loads with `evaluate.load("<this folder>")`, without the package."""
+
+from typing import Any
+
+import datasets
+import evaluate
+
+from .scoring import score_spans
+
+_DESCRIPTION = """\
+Scores labelled spans (flat, nested or overlapping): strict precision, recall and F1 (micro, macro, per label),
+boundary-only precision, recall and F1, and the expected calibration error with its reliability bins.
+"""
+
+_INPUTS_DESCRIPTION = """\
+Args:
+    predictions: one list per text of {"start": int, "end": int, "label": str, "score": float}; half-open offsets in
+        any one unit, scores in [0, 1].
+    references: one list per text of {"start": int, "end": int, "label": str}, in the same order of texts.
+    num_bins: number of calibration bins (low, high], default 10.
+    zero_division: value of an undefined ratio, default 0.0.
+
+Returns:
+    dict with overall_precision, overall_recall, overall_f1, overall_ece, macro_precision, macro_recall, macro_f1,
+    boundary_precision, boundary_recall, boundary_f1, num_gold, num_predicted, num_correct, duplicates_removed,
+    reliability and per_label. The README of this folder defines every key.
+
+Example:
+    >>> metric = evaluate.load("hf_spanner/metrics/span_ner")
+    >>> gold = [[{"start": 0, "end": 2, "label": "PER"}]]
+    >>> found = [[{"start": 0, "end": 2, "label": "PER", "score": 0.9}]]
+    >>> metric.compute(predictions=found, references=gold)["overall_f1"]
+    1.0
+"""
+
+_CITATION = """\
+@inproceedings{zhu-li-2022-boundary,
+    title = "Boundary Smoothing for Named Entity Recognition",
+    author = "Zhu, Enwei and Li, Jinpeng",
+    booktitle = "Proceedings of the 60th Annual Meeting of the Association for Computational Linguistics",
+    year = "2022",
+}
+@inproceedings{guo-etal-2017-calibration,
+    title = "On Calibration of Modern Neural Networks",
+    author = "Guo, Chuan and Pleiss, Geoff and Sun, Yu and Weinberger, Kilian Q.",
+    booktitle = "Proceedings of the 34th International Conference on Machine Learning",
+    year = "2017",
+}
+"""
+
+
+@evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _INPUTS_DESCRIPTION)
+class SpanNERMetric(evaluate.Metric):
+    """Strict and boundary-only span F1 with calibration error."""
+
+    def _info(self) -> evaluate.MetricInfo:
+        """Names the inputs and their types, as `evaluate` asks for them."""
+        span = {"start": datasets.Value("int64"), "end": datasets.Value("int64"), "label": datasets.Value("string")}
+        scored_span = {**span, "score": datasets.Value("float64")}
+        return evaluate.MetricInfo(
+            description=_DESCRIPTION,
+            citation=_CITATION,
+            inputs_description=_INPUTS_DESCRIPTION,
+            features=datasets.Features({"predictions": datasets.List(scored_span), "references": datasets.List(span)}),
+        )
+
+    def _compute(
+        self,
+        predictions: list[list[dict[str, Any]]],
+        references: list[list[dict[str, Any]]],
+        num_bins: int = 10,
+        zero_division: float = 0.0,
+    ) -> dict[str, Any]:
+        """Hand everything that was added to `score_spans` and return its dict unchanged."""
+        return score_spans(predictions, references, num_bins=num_bins, zero_division=zero_division)

@@ -1,0 +1,1 @@
+"""Training: collator, trainer, recipes, model cards. Nothing here ships in a checkpoint."""

@@ -1,0 +1,183 @@
+"""Recipes: one YAML file that says which model is trained on what, read strictly."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+from huggingface_hub.constants import HF_HOME
+
+from hf_spanner.data.readers import load_rows
+from hf_spanner.methods import METHODS, training_arguments_of
+from hf_spanner.training.trainer import SpanNERTrainingArguments
+
+QUICKSTART_FOLDER = Path(HF_HOME) / "hf_spanner" / "quickstart"
+PACKAGE_PREFIX = "package:"
+SPLITS = {"train": "train", "dev": "validation", "test": "test"}
+READER_FIELDS = (
+    "subset",
+    "format",
+    "scheme",
+    "delimiter",
+    "token_column",
+    "tag_column",
+    "on_error",
+    "ill_formed",
+    "misaligned",
+    "discontinuous",
+)
+
+
+@dataclass(frozen=True)
+class RecipeData:
+    """Where the rows of a recipe come from.
+
+    Args:
+        source: A folder with one file a split, or a data set name on the Hub.
+        train: A file, in place of `source`.
+        dev: A file, in place of `source`.
+        test: A file, in place of `source`.
+        options: Options of `load_rows` by name, such as `scheme` or `on_error`.
+    """
+
+    source: str | None = None
+    train: str | None = None
+    dev: str | None = None
+    test: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def load(self) -> dict[str, Any]:
+        """Rows of `train`, `dev` and `test`."""
+        rows = {}
+        for name, split in SPLITS.items():
+            path = {"train": self.train, "dev": self.dev, "test": self.test}[name]
+            if path is not None:
+                rows[name] = load_rows(path, **self.options)
+            elif self.source is not None:
+                rows[name] = load_rows(self.source, split=split, **self.options)
+            else:
+                raise ValueError(f"data.{name} must name a file, or data.source a folder or data set")
+        return rows
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One run: method, encoder, data, model fields and training arguments.
+
+    Args:
+        method: A key of `METHODS`.
+        encoder: Hub name, folder, or `package:<import name>/<folder>` for one inside an installed package.
+        data: Where the rows come from.
+        model: Fields of the method's configuration.
+        training: The method's training arguments.
+        paper: What the paper reports, `f1` and `where`.
+        init_from: Folder or name of a saved model to start from, in place of a new head; its labels may differ.
+        resume: Go on from the last checkpoint in the output folder.
+    """
+
+    method: str
+    encoder: str
+    data: RecipeData
+    model: dict[str, Any]
+    training: SpanNERTrainingArguments
+    paper: dict[str, Any] | None = None
+    init_from: str | None = None
+    resume: bool = False
+
+    @classmethod
+    def from_yaml(cls, path: str | Path, overrides: Sequence[str] = ()) -> Self:
+        """Read a recipe.
+
+        Args:
+            path: YAML file; no tags, no import paths.
+            overrides: Settings that win over the file, such as `training.seed=7`; values are YAML.
+
+        Raises:
+            ValueError: If a key is unknown (the message names the nearest known one), a value is missing or does not
+                fit, or a data path of the file leads upwards out of the working folder.
+        """
+        try:
+            values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        except yaml.YAMLError as error:
+            raise ValueError(f"{path} is not plain YAML: {error}") from error
+        if not isinstance(values, dict):
+            raise ValueError(f"{path} must hold keys and values, got {type(values).__name__}")
+        _check_paths(values, path)
+        for override in overrides:
+            _override(values, override)
+        return cls._from_values(values, path)
+
+    @classmethod
+    def _from_values(cls, values: dict[str, Any], path: str | Path) -> Self:
+        _check_keys(values, [known.name for known in fields(cls)], path, "")
+        for name in ("method", "data", "encoder"):
+            if name not in values:
+                raise ValueError(f"{path}: {name} is missing")
+        method = values["method"]
+        if method not in METHODS:
+            raise ValueError(f"{path}: method must be one of {', '.join(METHODS)}, got {method!r}")
+        data, model, training = (dict(values.get(name) or {}) for name in ("data", "model", "training"))
+        _check_keys(data, [*SPLITS, "source", *READER_FIELDS], path, "data.")
+        _check_keys(model, list(METHODS[method].config_class().to_dict()), path, "model.")
+        arguments = training_arguments_of(method)
+        _check_keys(training, [known.name for known in fields(arguments) if known.init], path, "training.")
+        _check_numbers(training, path)
+        training.setdefault("output_dir", f"outputs/{method}/{Path(path).stem}")
+        training["output_dir"] = str(training["output_dir"]).replace("$HF_HOME", HF_HOME)
+        options = {name: data.pop(name) for name in READER_FIELDS if name in data}
+        options["split_hyphens"] = model.get("split_hyphens", False)
+        return cls(
+            **values | {"data": RecipeData(**data, options=options), "model": model, "training": arguments(**training)}
+        )
+
+    @property
+    def encoder_folder(self) -> str:
+        """The encoder as `from_pretrained` takes it; a folder inside an installed package is looked up."""
+        if not self.encoder.startswith(PACKAGE_PREFIX):
+            return self.encoder
+        package, _, folder = self.encoder.removeprefix(PACKAGE_PREFIX).partition("/")
+        spec = find_spec(package)
+        if spec is None or not spec.submodule_search_locations:
+            raise ValueError(f"encoder {self.encoder} needs the package {package}, which is not installed")
+        path = Path(spec.submodule_search_locations[0]) / folder
+        if not path.is_dir():
+            raise ValueError(f"encoder {self.encoder}: {package} has no folder {folder!r}")
+        return str(path)
+
+
+def _check_keys(values: Mapping[str, Any], known: Collection[str], path: str | Path, prefix: str) -> None:
+    for key in values:
+        if key not in known:
+            near = get_close_matches(str(key), known, n=1, cutoff=0.0)[0]
+            raise ValueError(f"{path}: unknown key {prefix}{key}; the nearest known key is {prefix}{near}")
+
+
+def _check_numbers(training: Mapping[str, Any], path: str | Path) -> None:
+    """YAML reads 1e-3 as text; say so instead of failing later."""
+    for name, value in training.items():
+        if isinstance(value, str) and value[:1].isdigit() and "e" in value.lower():
+            mantissa, _, exponent = value.lower().partition("e")
+            raise ValueError(f"{path}: training.{name} is the text {value!r}; write {mantissa}.0e{exponent}")
+
+
+def _check_paths(values: Mapping[str, Any], path: str | Path) -> None:
+    """A recipe may come from anywhere, so its own data paths stay inside the working folder or are absolute."""
+    for name, value in (values.get("data") or {}).items():
+        if isinstance(value, str) and ".." in Path(value).parts:
+            raise ValueError(f"{path}: data.{name} must be a path without '..', got {value!r}; give it on the command line")
+
+
+def _override(values: dict[str, Any], override: str) -> None:
+    name, equals, text = override.partition("=")
+    if not equals:
+        raise ValueError(f"an override has the form training.seed=7, got {override!r}")
+    *sections, key = name.split(".")
+    place = values
+    for section in sections:
+        place = place.setdefault(section, {})
+        if not isinstance(place, dict):
+            raise ValueError(f"{name}: {section} is a value, not a section")
+    place[key] = yaml.safe_load(text)

@@ -1,0 +1,268 @@
+"""The Trainer of all methods: window rows, two learning rates, decoded evaluation."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from datasets import Dataset
+from torch import Tensor, nn
+from torch.utils.data import SequentialSampler
+from transformers import EvalPrediction, PreTrainedTokenizerBase, Trainer, TrainingArguments
+from transformers.utils import logging
+
+from hf_spanner.core.features import Window, merge_windows
+from hf_spanner.core.modeling_span_ner import SpanNERModel
+from hf_spanner.core.overlap import resolve_overlaps
+from hf_spanner.core.spans import Span, pack_spans, unpack_spans
+from hf_spanner.metrics.span_ner.scoring import score_spans
+from hf_spanner.training.collator import SpanNERCollator
+from hf_spanner.training.windows import window_rows
+
+logger = logging.get_logger(__name__)
+
+Rows = Iterable[Mapping[str, Any]]
+TRAINING_COLUMNS = ["tokens", "entities", "left_context", "right_context", "length"]
+
+
+@dataclass
+class SpanNERTrainingArguments(TrainingArguments):
+    """Arguments of training that all methods share; a method's own class sets its paper's values.
+
+    Args:
+        head_learning_rate: Learning rate of all parameters outside the encoder; None takes `learning_rate`.
+    """
+
+    head_learning_rate: float | None = field(
+        default=None, metadata={"help": "Learning rate of all parameters outside the encoder."}
+    )
+    eval_strategy: str = "epoch"
+    save_strategy: str = "epoch"
+    logging_strategy: str = "epoch"
+    save_total_limit: int | None = 1
+    load_best_model_at_end: bool = True
+    metric_for_best_model: str | None = "f1"
+    greater_is_better: bool | None = True
+    per_device_eval_batch_size: int = 32
+    train_sampling_strategy: str = "group_by_length"
+    remove_unused_columns: bool | None = False
+
+    def __post_init__(self) -> None:
+        """Check what would break span training, then fill the rest."""
+        if self.label_smoothing_factor:
+            raise ValueError(
+                f"label_smoothing_factor must be 0: it would replace the method's loss, got {self.label_smoothing_factor}"
+            )
+        if self.head_learning_rate is not None and self.head_learning_rate < 0:
+            raise ValueError(f"head_learning_rate must be at least 0, got {self.head_learning_rate}")
+        self.remove_unused_columns = False
+        super().__post_init__()
+
+
+class SpanNERTrainer(Trainer):
+    """Trainer over rows with `tokens` and `entities`.
+
+    Rows are cut into windows before the loader, and windows are merged before scoring, as in the pipeline; gold that
+    no window can hold is reported and counts as missed. The loss of a step is the sum of sentence losses over the
+    number of sentences of the step, on all processes. Evaluation keeps spans, never tables of scores.
+
+    Args:
+        model: A span-NER model.
+        args: Its training arguments.
+        train_dataset: Rows, or None.
+        eval_dataset: Rows, or a dict of names and rows.
+        processing_class: The model's tokenizer.
+        compute_metrics: From (predicted, gold), lists of lists of dicts, to numbers by name; by default F1 and ECE.
+        **kwargs: As in `Trainer`.
+    """
+
+    def __init__(
+        self,
+        model: SpanNERModel,
+        args: SpanNERTrainingArguments,
+        train_dataset: Rows | None = None,
+        eval_dataset: Rows | dict[str, Rows] | None = None,
+        processing_class: PreTrainedTokenizerBase | None = None,
+        compute_metrics: Callable[[list, list], dict[str, float]] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if processing_class is None:
+            raise ValueError("processing_class must be the model's tokenizer, got None")
+        config = model.config
+        self.span_collator = SpanNERCollator(
+            processing_class,
+            config.label2id,
+            window_size=config.window_size,
+            max_word_tokens=config.window_overlap,
+        )
+        self.score = compute_metrics or span_metrics
+        self._evaluated_rows: list[Mapping[str, Any]] = []
+        self._config = config
+        super().__init__(
+            model=model,
+            args=args,
+            data_collator=kwargs.pop("data_collator", self.span_collator),
+            train_dataset=None if train_dataset is None else self._training_windows(train_dataset, model),
+            eval_dataset=eval_dataset,
+            processing_class=processing_class,
+            compute_metrics=self._window_metrics,
+            **kwargs,
+        )
+        self.label_names = ["labels"]
+
+    def _training_windows(self, rows: Rows, model: SpanNERModel) -> Dataset:
+        windows, report = window_rows(rows, self.span_collator.word_tokenizer, self._config)
+        lost = sum(
+            model.unreachable([(entity["start"], entity["end"], self._config.label2id[entity["label"]]) for entity in gold])
+            for gold in windows["entities"]
+        )
+        logger.warning("training data: %s; %d that the method cannot reach", report, lost)
+        return windows.select_columns(TRAINING_COLUMNS)
+
+    def evaluate(
+        self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
+    ) -> dict[str, float]:
+        """Scores of rows; see `Trainer.evaluate`."""
+        dataset = self.eval_dataset if eval_dataset is None else eval_dataset
+        if isinstance(dataset, dict):
+            return super().evaluate(dataset, ignore_keys, metric_key_prefix)
+        return super().evaluate(self._evaluation_windows(dataset), ignore_keys, metric_key_prefix)
+
+    def predict(
+        self, test_dataset: Any, ignore_keys: list[str] | None = None, metric_key_prefix: str = "test"
+    ) -> Any:
+        """Spans of rows: `predictions` holds for each row its entities as dicts, in the order of the rows."""
+        output = super().predict(self._evaluation_windows(test_dataset), ignore_keys, metric_key_prefix)
+        spans = self.merged_spans(output.predictions, output.label_ids)
+        return output._replace(predictions=spans, label_ids=[list(row["entities"]) for row in self._evaluated_rows])
+
+    def _evaluation_windows(self, rows: Rows) -> Dataset:
+        """Window rows sorted by length, since padding is the largest cost; each names its row, so the order returns."""
+        self._evaluated_rows = list(rows)
+        windows, report = window_rows(self._evaluated_rows, self.span_collator.word_tokenizer, self._config)
+        logger.info("evaluation data: %s", report)
+        order = np.argsort(-np.array(windows["length"]), kind="stable")
+        return windows.select(order)
+
+    def _get_eval_sampler(self, eval_dataset: Dataset) -> SequentialSampler:
+        return SequentialSampler(eval_dataset)
+
+    def compute_loss(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Any:
+        """Loss of a batch; the place of its windows is not the model's business."""
+        inputs = {name: value for name, value in inputs.items() if name != "windows"}
+        return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+
+    def _get_num_items_in_batch(self, batch_samples: list, device: torch.device) -> Tensor | None:
+        """Sentences of the step, over all processes where gradients are averaged over them."""
+        count = torch.tensor(sum(len(batch["word_mask"]) for batch in batch_samples), device=device)
+        if self.args.average_tokens_across_devices and self.args.world_size > 1:
+            count = self.accelerator.gather(count).sum()
+        return count
+
+    def prediction_step(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        prediction_loss_only: bool,
+        ignore_keys: list[str] | None = None,
+    ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        """Loss, packed candidates (B, K, 4) and the place of each window (B, 4).
+
+        Overlaps within a text of one window are resolved here already, which changes nothing later and keeps K small.
+        """
+        inputs = self._prepare_inputs(inputs)
+        windows = inputs["windows"]
+        unwrapped = self.accelerator.unwrap_model(model)
+        with torch.no_grad(), self.compute_loss_context_manager():
+            loss, output = self.compute_loss(model, inputs, return_outputs=True, num_items_in_batch=len(windows))
+            decoding = unwrapped.decoding()
+            packed = unwrapped.candidate_spans(output, decoding)
+        if prediction_loss_only:
+            return loss.detach(), None, None
+        settings = unwrapped.config.merge_settings()
+        kept = [
+            resolve_overlaps(
+                spans, policy=decoding["overlap"], id2label=settings["id2label"], multi_label=settings["multi_label"]
+            )
+            if count == 1
+            else spans
+            for spans, count in zip(unpack_spans(packed), windows[:, 3].tolist(), strict=True)
+        ]
+        return loss.detach(), pack_spans(kept).to(windows.device), windows
+
+    def merged_spans(self, packed: np.ndarray, windows: np.ndarray) -> list[list[dict[str, Any]]]:
+        """Entities of each evaluated row, in its order, from tables of windows in any order."""
+        of_row: dict[int, list[tuple[Window, int]]] = defaultdict(list)
+        for place, (row, first_word, num_words, _) in enumerate(windows.tolist()):
+            of_row[row].append((Window(first_word, num_words), place))
+        config = self._config
+        merged = []
+        for row in range(len(self._evaluated_rows)):
+            parts = sorted(of_row[row])
+            tables = [packed[place] for _, place in parts]
+            spans = merge_windows(
+                tables, [window for window, _ in parts], config.merge_settings(), config.decoding()
+            )
+            merged.append([span_dict(span, config.id2label) for span in spans])
+        return merged
+
+    def _window_metrics(self, evaluation: EvalPrediction) -> dict[str, float]:
+        predicted = self.merged_spans(evaluation.predictions, evaluation.label_ids)
+        return self.score(predicted, [list(row["entities"]) for row in self._evaluated_rows])
+
+    def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
+        """Optimiser of four groups: encoder and rest, each with and without weight decay."""
+        if self.optimizer is None:
+            model = self.model if model is None else model
+            decayed = set(self.get_decay_parameter_names(model))
+            groups: dict[tuple[bool, bool], list[nn.Parameter]] = defaultdict(list)
+            for name, parameter in model.named_parameters():
+                groups["word_encoder.encoder." in name, name in decayed].append(parameter)
+            rates = {True: self.args.learning_rate, False: self.args.head_learning_rate}
+            rates[False] = rates[True] if rates[False] is None else rates[False]
+            optimizer_class, settings = self.get_optimizer_cls_and_kwargs(self.args, model)
+            self.optimizer = optimizer_class(
+                [
+                    {
+                        "params": parameters,
+                        "lr": rates[is_encoder],
+                        "weight_decay": self.args.weight_decay if is_decayed else 0.0,
+                    }
+                    for (is_encoder, is_decayed), parameters in sorted(groups.items())
+                ],
+                **settings,
+            )
+        return self.optimizer
+
+
+def span_dict(span: Span, id2label: Mapping[int, str]) -> dict[str, Any]:
+    """A span with its label's name, as the metric takes it."""
+    return {"start": span.start, "end": span.end, "label": id2label[span.label], "score": span.score}
+
+
+def span_metrics(predicted: list, gold: list) -> dict[str, float]:
+    """Flat numbers for the log: strict, macro and boundary F1, ECE, counts, and F1 of each label."""
+    scores = score_spans(predicted, gold)
+    flat = {name.removeprefix("overall_"): scores[name] for name in LOGGED_SCORES}
+    return flat | {f"f1_{label}": of_label["f1"] for label, of_label in scores["per_label"].items()}
+
+
+LOGGED_SCORES = (
+    "overall_f1",
+    "overall_precision",
+    "overall_recall",
+    "overall_ece",
+    "macro_f1",
+    "boundary_f1",
+    "num_gold",
+    "num_predicted",
+    "num_correct",
+)

@@ -1,0 +1,170 @@
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hf_spanner.metrics.span_ner import scoring
+from hf_spanner.metrics.span_ner.scoring import score_spans
+from hf_spanner.metrics.span_ner.span_ner import SpanNERMetric
+
+FOLDER = Path(scoring.__file__).parent
+
+PREDICTIONS = [
+    [
+        {"start": 0, "end": 3, "label": "PER", "score": 0.3},
+        {"start": 0, "end": 3, "label": "PER", "score": 0.9},
+        {"start": 8, "end": 11, "label": "LOC", "score": 0.6},
+    ],
+    [],
+    [{"start": 2, "end": 3, "label": "ORG", "score": 0.3}],
+]
+REFERENCES = [
+    [{"start": 0, "end": 3, "label": "PER"}, {"start": 8, "end": 12, "label": "LOC"}],
+    [],
+    [{"start": 2, "end": 3, "label": "ORG"}],
+]
+
+# Runs where the package cannot be imported and no socket can connect.
+BARE_SCRIPT = """
+import json, socket, sys
+
+sys.modules["hf_spanner"] = None
+
+
+def refuse(*_):
+    raise AssertionError("the metric reached for the network")
+
+
+socket.socket.connect = refuse
+socket.getaddrinfo = refuse
+
+import evaluate
+
+try:
+    import hf_spanner
+except ImportError:
+    pass
+else:
+    raise AssertionError("the package can be imported")
+
+predictions, references = json.load(sys.stdin)
+metric = evaluate.load(sys.argv[1])
+print(json.dumps({
+    "class": type(metric).__name__,
+    "result": metric.compute(predictions=predictions, references=references, num_bins=5, zero_division=1.0),
+}))
+"""
+
+
+@pytest.fixture
+def metric(tmp_path):
+    return SpanNERMetric(cache_dir=str(tmp_path))
+
+
+def test_loads_by_folder_without_the_package_and_without_a_network(tmp_path):
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment |= {"HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "1", "HF_EVALUATE_OFFLINE": "1"}
+    finished = subprocess.run(
+        [sys.executable, "-c", BARE_SCRIPT, str(FOLDER)],
+        input=json.dumps([PREDICTIONS, REFERENCES]),
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert finished.returncode == 0, finished.stderr
+    answer = json.loads(finished.stdout.splitlines()[-1])
+    assert answer["class"] == "SpanNERMetric"
+    assert answer["result"] == score_spans(PREDICTIONS, REFERENCES, num_bins=5, zero_division=1.0)
+
+
+def test_folder_needs_only_numpy_datasets_and_evaluate():
+    sources = "".join((FOLDER / name).read_text(encoding="ascii") for name in ("span_ner.py", "scoring.py"))
+    assert "from .scoring import score_spans" in sources
+    assert "hf_spanner." not in sources
+    roots = {line.split()[1].split(".")[0] for line in sources.splitlines() if line.startswith(("import ", "from "))}
+    assert roots - {""} <= {*sys.stdlib_module_names, "numpy", "datasets", "evaluate"}
+
+
+def test_result_is_that_of_score_spans(metric):
+    result = metric.compute(predictions=PREDICTIONS, references=REFERENCES)
+    assert result == score_spans(PREDICTIONS, REFERENCES)
+    assert result["num_correct"] == 2
+    assert result["duplicates_removed"] == {"predictions": 1, "references": 0}
+
+
+def test_options_reach_the_scores(metric):
+    """Two labels are never predicted or never gold here, so zero_division shows; bins show by their number."""
+    predictions, references = [[PREDICTIONS[0][2]]], [[REFERENCES[0][0]]]
+    result = metric.compute(predictions=predictions, references=references, num_bins=4, zero_division=1.0)
+    assert len(result["reliability"]) == 4
+    assert result["per_label"]["PER"]["precision"] == 1.0
+    assert metric.compute(predictions=predictions, references=references)["per_label"]["PER"]["precision"] == 0.0
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1), (2, 1), (1, 2)])
+def test_batches_give_the_result_of_the_whole(metric, sizes):
+    for _ in range(2):
+        start = 0
+        for size in sizes:
+            stop = start + size
+            metric.add_batch(predictions=PREDICTIONS[start:stop], references=REFERENCES[start:stop])
+            start = stop
+        assert metric.compute(num_bins=7) == score_spans(PREDICTIONS, REFERENCES, num_bins=7)
+
+
+def test_first_batch_without_spans_and_single_texts_are_fine(metric):
+    metric.add_batch(predictions=[[]], references=[[]])
+    metric.add(prediction=PREDICTIONS[0], reference=REFERENCES[0])
+    metric.add(prediction=PREDICTIONS[2], reference=REFERENCES[2])
+    assert metric.compute() == score_spans(PREDICTIONS, REFERENCES)
+
+
+@pytest.mark.parametrize("texts", [[], [[]], [[], []]])
+def test_empty_input_gives_zeros_and_never_nan(metric, texts):
+    result = metric.compute(predictions=texts, references=texts)
+    numbers = [value for value in result.values() if isinstance(value, (int, float))]
+    assert numbers == [0.0] * 13
+    assert result["per_label"] == {}
+    assert all(math.isfinite(number) for number in numbers)
+
+
+@pytest.mark.parametrize("score", [1.2, math.nan, None])
+def test_what_is_no_score_is_refused(metric, score):
+    with pytest.raises(ValueError, match=r"score must be a number in \[0, 1\]"):
+        metric.compute(predictions=[[{**PREDICTIONS[2][0], "score": score}]], references=[REFERENCES[2]])
+
+
+def test_unequal_lengths_are_refused(metric):
+    with pytest.raises(ValueError, match="references"):
+        metric.compute(predictions=PREDICTIONS, references=REFERENCES[:2])
+
+
+def test_float32_score_lies_in_the_same_bin_as_without_the_metric(metric):
+    """Arrow stores scores as doubles: float32(0.3) stays 0.3000000119, above the border 0.3."""
+    predictions = [[{**PREDICTIONS[2][0], "score": np.float32(0.3)}]]
+    result = metric.compute(predictions=predictions, references=[REFERENCES[2]])
+    assert result == score_spans(predictions, [REFERENCES[2]])
+    assert [entry["count"] for entry in result["reliability"]] == [0, 0, 0, 1, 0, 0, 0, 0, 0, 0]
+
+
+def test_example_of_the_card(metric):
+    predictions = [
+        [
+            {"start": 0, "end": 2, "label": "PER", "score": 0.9},
+            {"start": 5, "end": 6, "label": "LOC", "score": 0.6},
+        ],
+        [],
+    ]
+    references = [[{"start": 0, "end": 2, "label": "PER"}], [{"start": 3, "end": 4, "label": "ORG"}]]
+    result = metric.compute(predictions=predictions, references=references)
+    assert result["overall_f1"] == 0.5
+    assert result["overall_ece"] == pytest.approx(0.35)
+    card = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert [key for key in result if f"`{key}`" not in card] == []
