@@ -1,0 +1,40 @@
+"""JSON lines: one record a line."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hf_spanner.data.lines import text_lines
+from hf_spanner.data.policy import Reading
+from hf_spanner.data.schema import Problem
+
+
+def json_records(path: Path, reading: Reading) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Records of a JSON lines file, each with its place; blank lines hold none.
+
+    Args:
+        path: The file.
+        reading: Options and report.
+
+    Yields:
+        "file, line n" and the record.
+
+    Raises:
+        ValueError: If a line is not a JSON object in valid Unicode, unless such lines are dropped.
+    """
+    for number, line in text_lines(path):
+        if not line.strip():
+            continue
+        place = f"{path}, line {number}"
+        try:
+            record = json.loads(line)
+            if "\\u" in line:  # an escape may hold half of a character, which no UTF-8 file can
+                json.dumps(record, ensure_ascii=False).encode("utf-8")
+        except (ValueError, RecursionError) as error:
+            reading.refuse(place, Problem("JSON", "line", line, f"one JSON object a line ({error})"))
+            continue
+        if isinstance(record, dict):
+            yield place, record
+        else:
+            reading.refuse(place, Problem("JSON", "line", line, "one JSON object a line"))

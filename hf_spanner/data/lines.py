@@ -1,0 +1,45 @@
+"""Lines of a text file: strict UTF-8, plain or gzip, ended by a newline with or without carriage return."""
+
+import codecs
+import gzip
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def text_lines(path: Path) -> Iterator[tuple[int, str]]:
+    r"""Numbered lines of a file, read one by one.
+
+    Only "\n" and "\r\n" end a line; other separators of Unicode stay inside it. A byte order mark is left out.
+
+    Args:
+        path: A file; `.gz` is unpacked while reading.
+
+    Yields:
+        Line number, from 1, and the line without its end.
+
+    Raises:
+        ValueError: If a line is not UTF-8 or the gzip data is damaged; the message names file and line.
+    """
+    number = 0
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        try:
+            for number, line in enumerate(file, start=1):
+                if number == 1:
+                    line = line.removeprefix(codecs.BOM_UTF8)
+                yield number, decoded(line.removesuffix(b"\n").removesuffix(b"\r"), f"{path}, line {number}")
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise ValueError(f"{path}, behind line {number}: damaged gzip data ({error})") from error
+
+
+def decoded(data: bytes, place: str) -> str:
+    """Text of UTF-8 bytes.
+
+    Raises:
+        ValueError: If the bytes are not UTF-8; nothing is replaced.
+    """
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        wrong = data[error.start : error.start + 1]
+        raise ValueError(f"{place}: byte {error.start + 1} is {wrong!r}; allowed: UTF-8 text") from error

@@ -1,0 +1,135 @@
+"""What a user asks of a reader when the data is doubtful, and the count of what became of it."""
+
+import logging
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from hf_spanner.data.schema import Entity, Problem, sorted_entities
+from hf_spanner.data.tags import AUTO, SCHEMES, SchemeGuess
+
+logger = logging.getLogger(__name__)
+
+OnError = Literal["error", "drop"]
+IllFormed = Literal["error", "repair", "drop"]
+Misaligned = Literal["error", "drop", "widen"]
+Discontinuous = Literal["error", "split", "cover", "first", "drop"]
+Delimiter = Literal["blank", "tab"]
+
+NUM_EXAMPLES = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """Choices of one reading; `load_rows` says what each means."""
+
+    scheme: str = AUTO
+    delimiter: Delimiter | None = None
+    token_column: int = 0
+    tag_column: int = -1
+    on_error: OnError = "error"
+    ill_formed: IllFormed = "error"
+    misaligned: Misaligned = "error"
+    discontinuous: Discontinuous = "error"
+    split_hyphens: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a choice that does not exist."""
+        choices = {
+            "scheme": (AUTO, *SCHEMES),
+            "delimiter": (None, *get_args(Delimiter)),
+            "on_error": get_args(OnError),
+            "ill_formed": get_args(IllFormed),
+            "misaligned": get_args(Misaligned),
+            "discontinuous": get_args(Discontinuous),
+        }
+        values = vars(self)
+        for name, allowed in choices.items():
+            if values[name] not in allowed:
+                raise ValueError(f"{name} must be one of {list(allowed)}, got {values[name]!r}")
+        for name in ("token_column", "tag_column"):
+            if type(values[name]) is not int:
+                raise ValueError(f"{name} must be an integer, negative from the last column, got {values[name]!r}")
+
+
+@dataclass
+class ReadReport:
+    """What a reading gave, dropped and changed.
+
+    Attributes:
+        num_rows: Rows given.
+        num_entities: Entities given.
+        counts: How often something was dropped or changed, per reason.
+        examples: The first few of each reason, with their places.
+        schemes: Detected tag scheme of each source that asked for "auto".
+    """
+
+    num_rows: int = 0
+    num_entities: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+    schemes: dict[str, SchemeGuess] = field(default_factory=dict)
+
+    def count(self, reason: str, example: str) -> None:
+        """Count one case and keep it as an example if it is among the first."""
+        self.counts[reason] += 1
+        examples = self.examples.setdefault(reason, [])
+        if len(examples) < NUM_EXAMPLES:
+            examples.append(example)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as plain values, ready for JSON."""
+        return {
+            "num_rows": self.num_rows,
+            "num_entities": self.num_entities,
+            "counts": dict(self.counts),
+            "examples": {reason: list(examples) for reason, examples in self.examples.items()},
+            "schemes": {source: guess.scheme for source, guess in self.schemes.items()},
+        }
+
+    def __str__(self) -> str:
+        """A line per reason, each with its first example."""
+        lines = [f"{self.num_rows} rows, {self.num_entities} entities"]
+        lines += [f"scheme {guess} ({source})" for source, guess in self.schemes.items()]
+        lines += [f"{reason}: {count}, e.g. {self.examples[reason][0]}" for reason, count in self.counts.items()]
+        return "\n  ".join(lines)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One reading of a source: what was asked for and what became of it."""
+
+    options: ReadOptions
+    report: ReadReport
+
+    def refuse(self, place: str, problem: Problem) -> None:
+        """Raise for a malformed value, or count it where the user asked to drop such values.
+
+        Args:
+            place: File and line, or source and row.
+            problem: What is wrong.
+
+        Raises:
+            ValueError: If `on_error` is "error".
+        """
+        message = f"{place}: {problem}"
+        if self.options.on_error == "error":
+            raise ValueError(message)
+        self.report.count(f"dropped, {problem.reason}", message)
+
+    def clean_label(self, label: str, place: str) -> str:
+        """The label without blanks at its edges, which are counted."""
+        stripped = label.strip()
+        if stripped != label:
+            self.report.count("changed, blanks at the edge of a label removed", f"{place}: {label!r}")
+        return stripped
+
+    def unique_entities(self, spans: Iterable[tuple[int, int, str]], place: str) -> list[Entity]:
+        """Spans in output order; equal ones are given once and counted."""
+        seen = set()
+        for span in spans:
+            if span in seen:
+                self.report.count("dropped, repeated entity", f"{place}: {span}")
+            seen.add(span)
+        return sorted_entities(seen)

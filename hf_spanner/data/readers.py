@@ -1,0 +1,290 @@
+"""Any source of annotated sentences to rows: `read_rows` streams one file, `load_rows` gives a dataset."""
+
+import functools
+import re
+import tempfile
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Literal, get_args
+
+from datasets import Dataset, DatasetDict, IterableDataset, load_dataset, load_from_disk
+from datasets.arrow_writer import ArrowWriter
+
+from hf_spanner.data.brat import brat_rows
+from hf_spanner.data.columns import column_rows
+from hf_spanner.data.hub import dataset_records
+from hf_spanner.data.jsonl import json_records
+from hf_spanner.data.policy import (
+    Delimiter,
+    Discontinuous,
+    IllFormed,
+    Misaligned,
+    OnError,
+    Reading,
+    ReadOptions,
+    ReadReport,
+    logger,
+)
+from hf_spanner.data.records import record_rows
+from hf_spanner.data.schema import FEATURES, Row
+
+Format = Literal["conll", "jsonl", "brat", "parquet"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+SUFFIX_FORMATS: dict[str, Format] = {
+    ".conll": "conll",
+    ".bio": "conll",
+    ".iob": "conll",
+    ".iob2": "conll",
+    ".tsv": "conll",
+    ".jsonl": "jsonl",
+    ".json": "jsonl",
+    ".ann": "brat",
+    ".parquet": "parquet",
+}
+SPLIT_NAMES = {"dev": "validation", "valid": "validation", "val": "validation"}
+SHARD = re.compile(r"-\d{5}-of-\d{5}$")
+HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+
+
+def read_rows(
+    path: str | Path,
+    *,
+    format: Format | None = None,
+    scheme: str = "auto",
+    delimiter: Delimiter | None = None,
+    token_column: int = 0,
+    tag_column: int = -1,
+    on_error: OnError = "error",
+    ill_formed: IllFormed = "error",
+    misaligned: Misaligned = "error",
+    discontinuous: Discontinuous = "error",
+    split_hyphens: bool = False,
+    report: ReadReport | None = None,
+) -> Iterator[Row]:
+    """Rows of one file or BRAT folder, read as they are asked for.
+
+    Args:
+        path: The file, plain or `.gz`, or a BRAT folder.
+        format: "conll" (columns, TSV), "jsonl", "brat" or "parquet"; None goes by the suffix.
+        scheme: Tag scheme, "IOB1", "IOB2", "IOBES" or "BILOU"; "auto" takes what fits the first 1,000 sentences.
+        delimiter: "tab", with which words may hold blanks, or "blank"; None means "tab" for `.tsv`.
+        token_column: Column of the word, from 0, negative from the last.
+        tag_column: Column of the tag.
+        on_error: "error" refuses malformed data; "drop" leaves out the entity, or the row where it cannot be read.
+        ill_formed: Tags that do not fit their neighbours: "error" as `on_error` says, "repair" lets an orphan begin an
+            entity, "drop" leaves out the entity.
+        misaligned: Character spans that cut a word: "error" as `on_error` says, "drop", or "widen" to whole words.
+        discontinuous: BRAT entities in pieces: "error" as `on_error` says, "drop", "split" into one entity a piece,
+            "cover" from the first to the last, or only the "first" piece.
+        split_hyphens: For formats with raw text, as in `split_words`.
+        report: Filled with the counts of what was dropped and changed; these are logged at the end in any case.
+
+    Returns:
+        Rows in the order of the file, with entities sorted and unique.
+
+    Raises:
+        ValueError: For an unknown choice or format, at once; for malformed data, when the row is reached. The message
+            names file, line, field, value and what is allowed.
+    """
+    options = ReadOptions(
+        scheme=scheme,
+        delimiter=delimiter,
+        token_column=token_column,
+        tag_column=tag_column,
+        on_error=on_error,
+        ill_formed=ill_formed,
+        misaligned=misaligned,
+        discontinuous=discontinuous,
+        split_hyphens=split_hyphens,
+    )
+    reading = Reading(options, ReadReport() if report is None else report)
+    return _counted_rows(_file_rows(Path(path), format, reading), str(path), reading)
+
+
+def load_rows(
+    source: str | Path | Dataset | IterableDataset,
+    *,
+    split: str | None = None,
+    subset: str | None = None,
+    format: Format | None = None,
+    scheme: str = "auto",
+    delimiter: Delimiter | None = None,
+    token_column: int = 0,
+    tag_column: int = -1,
+    on_error: OnError = "error",
+    ill_formed: IllFormed = "error",
+    misaligned: Misaligned = "error",
+    discontinuous: Discontinuous = "error",
+    split_hyphens: bool = False,
+    report: ReadReport | None = None,
+) -> Dataset:
+    """Dataset of rows from a file, a folder, a dataset or the Hub.
+
+    The rows are written to disk as they are read and mapped from there; nothing is cached, so an edited file is never
+    read stale. The files are removed when the process ends.
+
+    Args:
+        source: A file; a folder with `train`, `validation` (`dev`) or `test` files, BRAT pairs, or a saved dataset; a
+            dataset with `tokens` and `ner_tags` or `entities`; or the name of a dataset on the Hub.
+        split: Which split of a folder or of the Hub; None where there is one only.
+        subset: Configuration of a dataset on the Hub.
+        format: As in `read_rows`, and so are all further choices.
+        scheme: Tag scheme or "auto".
+        delimiter: "tab" or "blank".
+        token_column: Column of the word.
+        tag_column: Column of the tag.
+        on_error: "error" or "drop".
+        ill_formed: "error", "repair" or "drop".
+        misaligned: "error", "drop" or "widen".
+        discontinuous: "error", "split", "cover", "first" or "drop".
+        split_hyphens: For raw text, as in `split_words`.
+        report: Filled with the counts of what was dropped and changed.
+
+    Returns:
+        Rows in order, with the columns of `FEATURES`.
+
+    Raises:
+        ValueError: For an unknown source, split or choice, and for malformed data as in `read_rows`.
+    """
+    options = ReadOptions(
+        scheme=scheme,
+        delimiter=delimiter,
+        token_column=token_column,
+        tag_column=tag_column,
+        on_error=on_error,
+        ill_formed=ill_formed,
+        misaligned=misaligned,
+        discontinuous=discontinuous,
+        split_hyphens=split_hyphens,
+    )
+    reading = Reading(options, ReadReport() if report is None else report)
+    if isinstance(source, Dataset | IterableDataset):
+        if (split, subset, format) != (None, None, None):
+            raise ValueError(f"split, subset, format are {(split, subset, format)}, allowed for a dataset: None")
+        rows = _dataset_rows(source, "dataset", reading)
+        return _stored(_counted_rows(rows, "dataset", reading))
+    return _stored(_counted_rows(_source_rows(source, split, subset, format, reading), str(source), reading))
+
+
+def _source_rows(
+    source: str | Path, split: str | None, subset: str | None, format: Format | None, reading: Reading
+) -> Iterator[Row]:
+    """Rows of a file, a folder or a dataset of the Hub."""
+    path = Path(source)
+    if path.is_file():
+        if split is not None:
+            raise ValueError(f"split is {split!r}, allowed for one file: None")
+        return _file_rows(path, format, reading)
+    if (path / "dataset_info.json").is_file() or (path / "dataset_dict.json").is_file():
+        return _dataset_rows(_one_split(load_from_disk(path), split, str(path)), str(path), reading)
+    if path.is_dir():
+        if split is None and next(path.glob("*.ann"), None):
+            return _file_rows(path, format, reading)
+        files = _split_files(path, split, format)
+        return chain.from_iterable(_file_rows(file, format, reading) for file in files)
+    if isinstance(source, Path) or _format_of(path) or not HUB_NAME.fullmatch(source):
+        raise ValueError(
+            f"path {source} does not exist; allowed: a file, a folder, or the name of a dataset on the Hub"
+        )
+    dataset = _one_split(load_dataset(source, subset), split, source)
+    return _dataset_rows(dataset, source, reading)
+
+
+def _file_rows(path: Path, format: Format | None, reading: Reading) -> Iterator[Row]:
+    """Rows of one file, or of a BRAT folder."""
+    if not path.exists():
+        raise ValueError(f"path {path} does not exist; allowed: a file or a BRAT folder")
+    format = format or _format_of(path)
+    if format == "conll":
+        return column_rows(path, reading)
+    if format == "jsonl":
+        return record_rows(json_records(path, reading), str(path), reading)
+    if format == "brat":
+        return brat_rows(path, reading)
+    if format == "parquet":
+        # streamed, so that no copy stays behind in the cache of datasets
+        dataset = load_dataset("parquet", data_files=str(path), split="train", streaming=True)
+        return _dataset_rows(dataset, str(path), reading)
+    raise ValueError(
+        f"format of {path} is {format!r}, allowed: {list(FORMATS)}, given or by suffix {list(SUFFIX_FORMATS)}"
+    )
+
+
+def _dataset_rows(dataset: Dataset | IterableDataset, source: str, reading: Reading) -> Iterator[Row]:
+    """Rows of a dataset."""
+    return record_rows(dataset_records(dataset, source, reading), source, reading)
+
+
+def _counted_rows(rows: Iterator[Row], source: str, reading: Reading) -> Iterator[Row]:
+    """The same rows; at the end, what was dropped and changed on the way is logged once."""
+    report = reading.report
+    for row in rows:
+        report.num_rows += 1
+        report.num_entities += len(row["entities"])
+        yield row
+    if report.counts:
+        logger.warning("%s: %s", source, report)
+    elif report.schemes:
+        logger.info("%s: %s", source, report)
+
+
+def _format_of(path: Path) -> Format | None:
+    """Format that a path shows by its suffix, or by its BRAT partner."""
+    if path.is_dir():
+        return "brat" if next(path.rglob("*.ann"), None) else None
+    suffix = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+    if suffix == ".txt" and path.with_suffix(".ann").exists():
+        return "brat"
+    return SUFFIX_FORMATS.get(suffix)
+
+
+def _split_files(folder: Path, split: str | None, format: Format | None) -> list[Path]:
+    """The files of one split of a folder: one, or numbered shards in order."""
+    splits: dict[str, list[Path]] = {}
+    for path in sorted(folder.iterdir()):
+        if _format_of(path) or (format and path.is_file()):
+            name = SHARD.sub("", path.name.split(".")[0])
+            splits.setdefault(SPLIT_NAMES.get(name, name), []).append(path)
+    files = splits[_split_name(list(splits), split, str(folder))]
+    if len(files) > 1 and not all(SHARD.search(path.name.split(".")[0]) for path in files):
+        raise ValueError(
+            f"path {folder} holds several files of one split, {[path.name for path in files]}; allowed: one"
+        )
+    return files
+
+
+def _split_name(splits: list[str], split: str | None, source: str) -> str:
+    """The split asked for, or the only one."""
+    if split is None and len(splits) == 1:
+        return splits[0]
+    names = [split, SPLIT_NAMES.get(split, split)] if split is not None else []
+    for name in names:
+        if name in splits:
+            return name
+    raise ValueError(f"split is {split!r}, allowed for path {source}: {splits}")
+
+
+def _one_split(dataset: Dataset | DatasetDict, split: str | None, source: str) -> Dataset:
+    """One split of a loaded dataset."""
+    if isinstance(dataset, Dataset):
+        if split is not None:
+            raise ValueError(f"split is {split!r}, allowed for path {source}: None, it holds one")
+        return dataset
+    return dataset[_split_name([str(name) for name in dataset], split, source)]
+
+
+@functools.cache
+def _storage() -> tempfile.TemporaryDirectory[str]:
+    """Folder of this process for rows on disk, removed when it ends."""
+    return tempfile.TemporaryDirectory(prefix="hf_spanner-rows-")
+
+
+def _stored(rows: Iterator[Row]) -> Dataset:
+    """Dataset of rows, through a file of its own."""
+    path = Path(tempfile.mkdtemp(dir=_storage().name)) / "rows.arrow"
+    with ArrowWriter(path=str(path), features=FEATURES) as writer:
+        for row in rows:
+            writer.write(dict(row))
+        writer.finalize()
+    return Dataset.from_file(str(path))

@@ -1,0 +1,151 @@
+"""The data set row: its columns, its checks and its label names."""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, NotRequired, TypedDict
+
+from datasets import Features, List, Value
+
+logger = logging.getLogger(__name__)
+
+FEATURES = Features(
+    {
+        "id": Value("string"),
+        "document": Value("string"),
+        "tokens": List(Value("string")),
+        "entities": List({"start": Value("int32"), "end": Value("int32"), "label": Value("string")}),
+    }
+)
+
+
+class Entity(TypedDict):
+    """A labelled span of words, half-open."""
+
+    start: int
+    end: int
+    label: str
+
+
+class Row(TypedDict):
+    """One sentence. Rows of one document stand together in their order; None means that the document is unknown."""
+
+    tokens: list[str]
+    entities: list[Entity]
+    id: NotRequired[str | None]
+    document: NotRequired[str | None]
+
+
+class Problem(NamedTuple):
+    """What is wrong with one value: a countable reason, the field, what it holds and what it may hold."""
+
+    reason: str
+    field: str
+    value: object
+    allowed: str
+
+    def __str__(self) -> str:
+        """One line for a message; a long value is cut."""
+        value = repr(self.value)
+        value = value if len(value) <= 80 else value[:80] + "..."
+        return f"{self.field} is {value} ({self.reason}); allowed: {self.allowed}"
+
+
+def entity_problem(start: object, end: object, label: object, *, length: int, unit: str, field: str) -> Problem | None:
+    """First thing wrong with an entity, or None.
+
+    Args:
+        start: First position, in words or characters.
+        end: Position after the last.
+        label: Entity type.
+        length: Number of positions of the text.
+        unit: "words" or "characters", for the message.
+        field: Name of the entity in its row, for the message.
+    """
+    for name, value in (("start", start), ("end", end)):
+        if type(value) is not int:
+            return Problem("type", f"{field}.{name}", value, "an integer")
+    if not isinstance(label, str) or not label.strip():
+        return Problem("label", f"{field}.label", label, "a string that is not blank")
+    assert isinstance(start, int)
+    assert isinstance(end, int)
+    if start < 0 or end > length:
+        return Problem("range", f"{field}.(start, end)", (start, end), f"0 <= start < end <= {length} {unit}")
+    if end <= start:
+        return Problem("empty", f"{field}.(start, end)", (start, end), f"start < end, end exclusive, in {unit}")
+    return None
+
+
+def words_problem(words: object, *, field: str = "tokens") -> Problem | None:
+    """First thing wrong with a list of words, or None. An empty list is a sentence without words and allowed."""
+    if not isinstance(words, list):
+        return Problem("type", field, words, "a list of strings")
+    for index, word in enumerate(words):
+        if not isinstance(word, str):
+            return Problem("type", f"{field}[{index}]", word, "a string")
+        if not word:
+            return Problem("empty word", f"{field}[{index}]", word, "at least one character")
+    return None
+
+
+def check_row(row: Any, *, place: str = "row") -> None:
+    """Check that a row is of the form of `Row`, with every entity inside its words.
+
+    Args:
+        row: The row.
+        place: Where the row stands, to open the message.
+
+    Raises:
+        ValueError: If not; the message names place, field, value and what is allowed.
+    """
+    if not isinstance(row, dict):
+        raise ValueError(f"{place}: {Problem('type', 'row', row, 'a dict')}")
+    problem = words_problem(row.get("tokens"))
+    entities = row.get("entities")
+    if problem is None and not isinstance(entities, list):
+        problem = Problem("type", "entities", entities, "a list of {start, end, label}")
+    for field in ("id", "document"):
+        if problem is None and not isinstance(row.get(field), str | None):
+            problem = Problem("type", field, row[field], "a string or None")
+    if problem is not None:
+        raise ValueError(f"{place}: {problem}")
+    for index, entity in enumerate(row["entities"]):
+        field = f"entities[{index}]"
+        if not isinstance(entity, dict):
+            raise ValueError(f"{place}: {Problem('type', field, entity, 'a dict {start, end, label}')}")
+        values = (entity.get(name) for name in ("start", "end", "label"))
+        problem = entity_problem(*values, length=len(row["tokens"]), unit="words", field=field)
+        if problem is not None:
+            raise ValueError(f"{place}: {problem}")
+
+
+def label_set(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Entity types of some rows, sorted, without blanks at their edges; names that look like slips are logged.
+
+    Args:
+        rows: Rows, read once.
+
+    Returns:
+        The names, in the order in which a model numbers them.
+    """
+    labels = {entity["label"] for row in rows for entity in row["entities"]}
+    blank_edges = sorted(label for label in labels if label != label.strip())
+    if blank_edges:
+        logger.warning("labels with blanks at their edges, read without them: %s", blank_edges)
+    names = sorted({label.strip() for label in labels})
+    for group in similar_labels(names):
+        logger.warning("labels that differ only in letter case or separators, kept apart: %s", group)
+    return names
+
+
+def similar_labels(labels: Iterable[str]) -> list[list[str]]:
+    """Groups of labels that are equal but for letter case, and for blank, "-" or "_" between their parts."""
+    groups: dict[str, list[str]] = {}
+    for label in sorted({label.strip() for label in labels}):
+        groups.setdefault(label.casefold().replace("-", "_").replace(" ", "_"), []).append(label)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def sorted_entities(spans: Iterable[Sequence[Any]]) -> list[Entity]:
+    """Spans (start, end, label) as entities by start, then longer, then label; equal ones once."""
+    ordered = sorted({tuple(span) for span in spans}, key=lambda span: (span[0], -span[1], span[2]))
+    return [{"start": start, "end": end, "label": label} for start, end, label in ordered]

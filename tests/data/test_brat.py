@@ -1,0 +1,113 @@
+import pytest
+
+from hf_spanner.data.brat import brat_rows
+
+
+def surfaces(rows):
+    return [
+        (entity["label"], " ".join(row["tokens"][entity["start"] : entity["end"]]))
+        for row in rows
+        for entity in row["entities"]
+    ]
+
+
+def pair(folder, text, annotation, name="a"):
+    (folder / f"{name}.txt").write_bytes(text.encode())
+    path = folder / f"{name}.ann"
+    path.write_bytes(annotation.encode())
+    return path
+
+
+@pytest.mark.parametrize("policy", ["split", "cover", "first", "drop"])
+def test_discontinuous_entities_under_each_policy(case, case_files, reading, policy):
+    expected = case("D-08")["expected"]["items"][0][policy]
+    lenient = reading(discontinuous=policy)
+    rows = list(brat_rows(case_files / "d08_a.ann", lenient))
+    assert surfaces(rows) == [(label, " ".join(text.split())) for _, _, label, text in expected["entities"]]
+    verb = "dropped, discontinuous" if policy == "drop" else f"changed, discontinuous ({policy})"
+    assert lenient.report.counts == {verb: expected.get("dropped", 1)}
+
+
+def test_discontinuous_entities_are_refused_by_default(case, case_files, reading):
+    with pytest.raises(ValueError, match="discontinuous") as error:
+        list(brat_rows(case_files / "d08_a.ann", reading()))
+    expected = case("D-08")["expected"]["items"][0]["error"]
+    assert [text for text in expected["mentions"] if text not in str(error.value)] == []
+
+
+def test_offsets_that_do_not_fit_windows_newlines_are_refused(case, case_files, reading):
+    with pytest.raises(ValueError, match=r"d08_b\.ann, line 2, T2: surface is 'Oslo'.*Windows"):
+        list(brat_rows(case_files / "d08_b.ann", reading()))
+
+
+def test_a_row_is_a_line_unless_an_entity_runs_over_its_end(case_files, reading):
+    rows = list(brat_rows(case_files / "d08_a.txt", reading(discontinuous="drop")))
+    assert [row["tokens"] for row in rows] == [
+        ["Ana", "and", "Bo", "Holt", "met", "in", "Oslo", "."],
+        ["New", "Haven", "is", "calm", "."],
+    ]
+    assert [row["document"] for row in rows] == ["d08_a", "d08_a"]
+    assert rows[1]["entities"] == [{"start": 0, "end": 2, "label": "LOC"}]
+
+
+def test_a_folder_is_read_in_order_with_its_subfolders(tmp_path, reading):
+    (tmp_path / "b").mkdir()
+    pair(tmp_path / "b", "Bo\n", "T1\tPER 0 2\tBo\n")
+    pair(tmp_path, "\ufeffAna\r\n\r\nOslo", "T1\tPER 0 3\tAna\r\nT2\tLOC 7 11\tOslo\r\n")
+    (tmp_path / "notes.txt").write_text("no annotation", encoding="utf-8")
+    strict = reading()
+    rows = list(brat_rows(tmp_path, strict))
+    assert surfaces(rows) == [("PER", "Ana"), ("LOC", "Oslo"), ("PER", "Bo")]
+    assert [row["document"] for row in rows] == ["a", "a", "b/a"]
+    assert strict.report.counts == {"dropped, text without an .ann file": 1}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "reason"),
+    [
+        ("T1 PER 0 3 Ana", "line"),
+        ("T1\tPER 0 3;\tAna", "line"),
+        ("X1\tPER 0 3\tAna", "line"),
+        ("Ana is a note", "line"),
+        ("T1\tPER 0 2\tAna", "surface"),
+        ("T1\tPER 0 30\tAna", "range"),
+        ("T1\tPER 3 0\tAna", "empty"),
+        ("T1\tPER 0 2\tAn", "misaligned"),
+    ],
+)
+def test_malformed_lines_are_refused_or_dropped(tmp_path, reading, annotation, reason):
+    path = pair(tmp_path, "Ana met Bo", f"{annotation}\nT2\tPER 8 10\tBo\n")
+    with pytest.raises(ValueError, match=rf"a\.ann, line 1.*\({reason}\)"):
+        list(brat_rows(path, reading()))
+    lenient = reading(on_error="drop")
+    assert surfaces(brat_rows(path, lenient)) == [("PER", "Bo")]
+    assert lenient.report.counts == {f"dropped, {reason}": 1}
+
+
+@pytest.mark.parametrize("suffix", [".ann", ".txt"])
+def test_a_link_that_leads_outside_its_folder_is_refused(case, tmp_path, reading, suffix):
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    pair(folder, "Ana", "T1\tPER 0 3\tAna\n")
+    outside = tmp_path / f"secret{suffix}"
+    (folder / f"a{suffix}").rename(outside)
+    (folder / f"a{suffix}").symlink_to(outside)
+    for path in (folder, folder / "a.ann"):
+        with pytest.raises(ValueError, match="leads to") as error:
+            list(brat_rows(path, reading(on_error="drop")))
+        assert case("S-02")["expected"]["mentions"][0] in str(error.value)
+
+
+def test_a_link_inside_the_folder_is_read(tmp_path, reading):
+    pair(tmp_path, "Ana", "T1\tPER 0 3\tAna\n", name="real")
+    (tmp_path / "a.ann").symlink_to(tmp_path / "real.ann")
+    (tmp_path / "a.txt").symlink_to(tmp_path / "real.txt")
+    assert surfaces(brat_rows(tmp_path, reading())) == [("PER", "Ana"), ("PER", "Ana")]
+
+
+def test_missing_partners_and_empty_folders_are_refused(tmp_path, reading):
+    with pytest.raises(ValueError, match=r"no \.ann file"):
+        list(brat_rows(tmp_path, reading()))
+    pair(tmp_path, "Ana", "").with_suffix(".txt").unlink()
+    with pytest.raises(ValueError, match=r"a\.txt does not exist"):
+        list(brat_rows(tmp_path, reading()))

@@ -1,0 +1,116 @@
+import gzip
+
+import pytest
+
+from hf_spanner.data.columns import column_rows
+
+
+def sentences(path, reading):
+    return [
+        {"tokens": row["tokens"], "spans": [list(entity.values()) for entity in row["entities"]]}
+        for row in column_rows(path, reading)
+    ]
+
+
+def written(tmp_path, text, name="a.conll"):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def item_of(case, case_files, case_id, index):
+    item = case(case_id)["input"]["items"][index]
+    options = {name: item[name] for name in ("scheme", "delimiter", "tag_column") if name in item}
+    return case_files / item["file"]["path"].removeprefix("files/"), options, case(case_id)["expected"]["items"][index]
+
+
+def check(path, reading, expected):
+    if expected["outcome"] == "value":
+        found = sentences(path, reading)
+        assert found == [{name: sentence[name] for name in ("tokens", "spans")} for sentence in expected["sentences"]]
+        return
+    with pytest.raises(ValueError, match=path.name) as error:
+        sentences(path, reading)
+    assert [text for text in expected["mentions"] if text.lower() not in str(error.value).lower()] == []
+
+
+@pytest.mark.parametrize(
+    ("case_id", "index"),
+    [("D-01", 0), ("D-01", 1), ("D-01", 2), ("D-03", 0), ("D-04", 0), ("D-04", 1), ("D-04", 2), ("D-04", 3)]
+    + [("D-05", 0), ("D-05", 2)],
+)
+def test_files_that_broke_readers(case, case_files, reading, case_id, index):
+    path, options, expected = item_of(case, case_files, case_id, index)
+    check(path, reading(**options), expected)
+
+
+def test_iob1_is_detected_with_a_report(case, case_files, reading):
+    path, options, expected = item_of(case, case_files, "D-01", 3)
+    auto = reading(**options)
+    check(path, auto, expected["any_of"][0])
+    assert auto.report.schemes[str(path)].scheme == "IOB1"
+
+
+def test_document_marks_number_the_documents_of_a_file(case, case_files, reading):
+    path, options, expected = item_of(case, case_files, "D-03", 0)
+    documents = [row["document"] for row in column_rows(path, reading(**options))]
+    assert documents == [f"d03_layout-{sentence['document']}" for sentence in expected["sentences"]]
+
+
+def test_without_marks_the_document_is_unknown(tmp_path, reading):
+    path = written(tmp_path, "a O\n\nb O\n")
+    assert [row["document"] for row in column_rows(path, reading())] == [None, None]
+
+
+def test_a_word_that_only_begins_like_a_mark_is_a_word(tmp_path, reading):
+    path = written(tmp_path, "-DOCSTART-ing O\n")
+    assert sentences(path, reading()) == [{"tokens": ["-DOCSTART-ing"], "spans": []}]
+
+
+def test_words_keep_white_space_other_than_blank_and_tab(tmp_path, reading):
+    path = written(tmp_path, "a\u00a0b \t B-X\n\u3000 O\n\u2028 O\n")
+    assert sentences(path, reading()) == [{"tokens": ["a\u00a0b", "\u3000", "\u2028"], "spans": [[0, 1, "X"]]}]
+
+
+def test_columns_are_chosen_from_either_end(tmp_path, reading):
+    path = written(tmp_path, "1\tAna\tB-PER\tO\n2\tlives\tO\tO\n", "a.tsv")
+    found = sentences(path, reading(token_column=1, tag_column=-2))
+    assert found == [{"tokens": ["Ana", "lives"], "spans": [[0, 1, "PER"]]}]
+
+
+def test_packed_tsv_is_cut_at_tabs(tmp_path, reading):
+    path = tmp_path / "a.tsv.gz"
+    path.write_bytes(gzip.compress(b"Lake Tarn\tS-LOC\r\n"))
+    assert sentences(path, reading()) == [{"tokens": ["Lake Tarn"], "spans": [[0, 1, "LOC"]]}]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "mentions"),
+    [
+        ("a\nb\n", {}, ["line 1", "missing column"]),
+        ("a O\n", {"tag_column": 2}, ["line 1", "missing column"]),
+        ("a O\n", {"token_column": 1}, ["line 1", "two different"]),
+        ("a\tO\n\tO\n", {"delimiter": "tab"}, ["line 2", "empty word"]),
+        ("Lake Tarn B-LOC\nis O\n", {}, ["line 2", "3 columns", 'delimiter="tab"']),
+    ],
+)
+def test_malformed_lines_name_line_and_reason(tmp_path, reading, text, options, mentions):
+    with pytest.raises(ValueError, match=r"a\.conll, ") as error:
+        sentences(written(tmp_path, text), reading(**options))
+    assert [part for part in mentions if part not in str(error.value)] == []
+
+
+def test_dropping_leaves_out_the_sentence_of_a_malformed_line(tmp_path, reading):
+    lenient = reading(on_error="drop")
+    path = written(tmp_path, "a B-X\n\nb\nc O\n\nd 0\n\ne I-Y\n\nf B-X\n")
+    kept = [{"tokens": ["a"], "spans": [[0, 1, "X"]]}, {"tokens": ["e"], "spans": []}]
+    assert sentences(path, lenient) == [*kept, {"tokens": ["f"], "spans": [[0, 1, "X"]]}]
+    assert lenient.report.counts == {
+        "dropped, number of columns": 1,
+        "dropped, unknown tag": 1,
+        "dropped, ill-formed tags": 1,
+    }
+
+
+def test_a_file_without_words_has_no_rows(tmp_path, reading):
+    assert sentences(written(tmp_path, "\n-DOCSTART- O\n \n"), reading()) == []

@@ -1,0 +1,45 @@
+import gzip
+
+import pytest
+
+from hf_spanner.data.lines import decoded, text_lines
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"", []),
+        (b"a\nb", ["a", "b"]),
+        (b"\xef\xbb\xbfa\r\n\r\nb\r\n", ["a", "", "b"]),
+        ("a\u2028b\u0085c\x0bd\x1ee\n".encode(), ["a\u2028b\u0085c\x0bd\x1ee"]),
+        (b"a\rb\n", ["a\rb"]),
+        (b"a\n\xef\xbb\xbfb\n", ["a", "\ufeffb"]),
+    ],
+)
+def test_only_newlines_end_a_line(tmp_path, data, lines):
+    plain, packed = tmp_path / "a.txt", tmp_path / "a.txt.gz"
+    plain.write_bytes(data)
+    packed.write_bytes(gzip.compress(data))
+    assert list(text_lines(plain)) == list(enumerate(lines, start=1))
+    assert list(text_lines(packed)) == list(enumerate(lines, start=1))
+
+
+def test_other_encodings_are_refused_with_file_line_and_byte(tmp_path):
+    path = tmp_path / "latin.txt"
+    path.write_bytes(b"ok\nMalm\xf6\n")
+    with pytest.raises(ValueError, match=r"latin\.txt, line 2: byte 5 is b'\\xf6'; allowed: UTF-8"):
+        list(text_lines(path))
+
+
+@pytest.mark.parametrize("cut", [slice(0, 30), slice(5, None)])
+def test_damaged_gzip_data_names_the_file(tmp_path, cut):
+    path = tmp_path / "cut.gz"
+    path.write_bytes(gzip.compress(bytes(range(256)) * 20)[cut])
+    with pytest.raises(ValueError, match=r"cut\.gz, .*damaged gzip data"):
+        list(text_lines(path))
+
+
+def test_decoded_replaces_nothing():
+    assert decoded("é\r\n".encode(), "f") == "é\r\n"
+    with pytest.raises(ValueError, match="^f: byte 1 is"):
+        decoded("é".encode("utf-16"), "f")

@@ -1,0 +1,209 @@
+import gzip
+import json
+import logging
+import time
+
+import psutil
+import pytest
+from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
+
+from hf_spanner.data import readers
+from hf_spanner.data.policy import ReadReport
+from hf_spanner.data.readers import load_rows, read_rows
+from hf_spanner.data.schema import FEATURES, check_row
+
+ROW = {"id": None, "document": None, "tokens": ["Ana"], "entities": [{"start": 0, "end": 1, "label": "PER"}]}
+
+
+def conll(path, word="Ana"):
+    path.write_text(f"{word} B-PER\n", encoding="utf-8")
+    return path
+
+
+def jsonl(path, *words):
+    lines = [json.dumps({"tokens": [word], "entities": [[0, 1, "PER"]]}) for word in words]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+def tagged_dataset():
+    features = Features({"tokens": List(Value("string")), "ner_tags": List(ClassLabel(names=["O", "B-PER"]))})
+    return Dataset.from_dict({"tokens": [["Ana"]], "ner_tags": [[1]]}, features=features)
+
+
+def words_of(rows):
+    return [row["tokens"] for row in rows]
+
+
+def test_every_format_gives_the_same_rows_by_its_suffix(tmp_path):
+    (tmp_path / "b.txt").write_text("Ana", encoding="utf-8")
+    (tmp_path / "b.ann").write_text("T1\tPER 0 3\tAna", encoding="utf-8")
+    packed = tmp_path / "p.jsonl.gz"
+    packed.write_bytes(gzip.compress(jsonl(tmp_path / "p.jsonl", "Ana").read_bytes()))
+    tagged_dataset().to_parquet(tmp_path / "q.parquet")
+    (tmp_path / "t.tsv").write_text("Ana\tB-PER\n", encoding="utf-8")
+    for path in (conll(tmp_path / "c.conll"), packed, tmp_path / "q.parquet", tmp_path / "t.tsv"):
+        assert list(read_rows(path)) == [ROW]
+        assert list(load_rows(path)) == [ROW]
+    for path in (tmp_path / "b.ann", tmp_path / "b.txt"):
+        assert list(load_rows(str(path))) == [ROW | {"document": "b"}]
+
+
+def test_a_given_format_goes_before_the_suffix(tmp_path):
+    path = conll(tmp_path / "eng.testa")
+    with pytest.raises(ValueError, match="format of .*eng.testa is None, allowed: .*conll"):
+        read_rows(path)
+    assert words_of(read_rows(path, format="conll")) == [["Ana"]]
+
+
+def test_rows_of_a_dataset_have_the_features_of_the_package(tmp_path):
+    rows = load_rows(jsonl(tmp_path / "a.jsonl", "Ana", "Bo"))
+    assert rows.features == FEATURES
+    assert words_of(rows) == [["Ana"], ["Bo"]]
+    for row in rows:
+        check_row(row)
+    assert load_rows(jsonl(tmp_path / "empty.jsonl")).features == FEATURES
+
+
+def test_data_with_almost_nothing_in_it_is_read_as_it_is(case, tmp_path):
+    for item in case("R-01")["input"]["items"]:
+        path = tmp_path / "few.jsonl"
+        records = [{"tokens": row["tokens"], "entities": row["spans"]} for row in item["data"]]
+        path.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+        rows = load_rows(path)
+        assert words_of(rows) == [row["tokens"] for row in item["data"]]
+        assert [[list(entity.values()) for entity in row["entities"]] for row in rows] == [
+            row["spans"] for row in item["data"]
+        ]
+
+
+def test_an_edited_file_is_never_read_stale(tmp_path):
+    path = conll(tmp_path / "a.conll", "Ana")
+    first = load_rows(path)
+    conll(path, "Bob")
+    assert words_of(load_rows(path)) == [["Bob"]]
+    assert words_of(first) == [["Ana"]]
+
+
+def test_a_folder_gives_the_split_asked_for(tmp_path):
+    conll(tmp_path / "train.conll", "train")
+    jsonl(tmp_path / "dev.jsonl", "dev")
+    (tmp_path / "README.md").write_text("not data", encoding="utf-8")
+    assert words_of(load_rows(tmp_path, split="train")) == [["train"]]
+    assert words_of(load_rows(tmp_path, split="validation")) == [["dev"]]
+    assert words_of(load_rows(tmp_path, split="dev")) == [["dev"]]
+    with pytest.raises(ValueError, match=r"split is None, allowed for path .*'validation', 'train'"):
+        load_rows(tmp_path)
+    jsonl(tmp_path / "train.jsonl", "x")
+    with pytest.raises(ValueError, match="several files of one split"):
+        load_rows(tmp_path, split="train")
+
+
+def test_a_folder_with_one_split_needs_no_name_and_joins_shards(tmp_path):
+    for number in (1, 0, 2):
+        jsonl(tmp_path / f"train-{number:05d}-of-00003.jsonl", str(number))
+    assert words_of(load_rows(tmp_path)) == [["0"], ["1"], ["2"]]
+
+
+def test_folders_of_brat_pairs_are_a_source_and_a_split(tmp_path):
+    (tmp_path / "test").mkdir()
+    (tmp_path / "test" / "b.txt").write_text("Ana", encoding="utf-8")
+    (tmp_path / "test" / "b.ann").write_text("T1\tPER 0 3\tAna", encoding="utf-8")
+    conll(tmp_path / "train.conll")
+    for rows in (load_rows(tmp_path, split="test"), load_rows(tmp_path / "test")):
+        assert list(rows) == [ROW | {"document": "b"}]
+
+
+@pytest.mark.parametrize("split", ["../secret", "../secret.conll", "/train", "train/..", ""])
+def test_a_split_name_cannot_lead_out_of_its_folder(case, tmp_path, split):
+    (tmp_path / "corpus").mkdir()
+    conll(tmp_path / "corpus" / "train.conll")
+    conll(tmp_path / "secret.conll")
+    with pytest.raises(ValueError, match="split is") as error:
+        load_rows(tmp_path / "corpus", split=split)
+    assert case("S-02")["expected"]["mentions"][0] in str(error.value)
+
+
+def test_datasets_in_memory_saved_and_from_the_hub(tmp_path, monkeypatch):
+    dataset = tagged_dataset()
+    assert list(load_rows(dataset)) == [ROW]
+    assert list(load_rows(dataset.to_iterable_dataset())) == [ROW]
+    dataset.save_to_disk(tmp_path / "one")
+    assert list(load_rows(tmp_path / "one")) == [ROW]
+    splits = DatasetDict({"train": dataset, "validation": Dataset.from_list([{"tokens": ["a"], "ner_tags": ["O"]}])})
+    splits.save_to_disk(tmp_path / "two")
+    assert words_of(load_rows(tmp_path / "two", split="dev")) == [["a"]]
+    asked = []
+    monkeypatch.setattr(readers, "load_dataset", lambda *args: asked.append(args) or splits)
+    assert list(load_rows("someone/corpus", subset="en", split="train")) == [ROW]
+    assert asked == [("someone/corpus", "en")]
+    with pytest.raises(ValueError, match="split is 'test', allowed for path someone/corpus"):
+        load_rows("someone/corpus", split="test")
+
+
+def test_rows_loaded_once_can_be_loaded_again(tmp_path):
+    rows = load_rows(conll(tmp_path / "a.conll"))
+    assert list(load_rows(rows)) == list(rows)
+
+
+def test_what_is_not_there_or_not_possible_is_refused(tmp_path):
+    path = conll(tmp_path / "a.conll")
+    for source in ("missing.conll", "../missing", tmp_path / "missing", "a b"):
+        with pytest.raises(ValueError, match="path .*does not exist"):
+            load_rows(source)
+    with pytest.raises(ValueError, match="path .*does not exist"):
+        read_rows("missing.conll")
+    with pytest.raises(ValueError, match="split is 'train', allowed for one file"):
+        load_rows(path, split="train")
+    with pytest.raises(ValueError, match="allowed for a dataset"):
+        load_rows(tagged_dataset(), split="train")
+    with pytest.raises(ValueError, match="on_error must be one of"):
+        read_rows(path, on_error="skip")
+
+
+def test_what_was_dropped_is_logged_once_and_reported(tmp_path, caplog):
+    path = tmp_path / "a.conll"
+    path.write_text("a I-X\n\nb 0\n\nc B-X\nd I-Y\n\ne B-X\n", encoding="utf-8")
+    report = ReadReport()
+    with caplog.at_level(logging.INFO):
+        rows = load_rows(path, scheme="IOB2", on_error="drop", report=report)
+    assert (len(rows), report.num_rows, report.num_entities) == (3, 3, 2)
+    assert report.counts == {"dropped, ill-formed tags": 2, "dropped, unknown tag": 1}
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert "dropped, unknown tag: 1, e.g. " in record.getMessage()
+
+
+def test_a_detected_scheme_is_told(tmp_path, caplog):
+    with caplog.at_level(logging.INFO):
+        load_rows(conll(tmp_path / "a.conll"))
+    assert "IOB2 detected from 1 sentences" in caplog.text
+
+
+def test_an_error_while_loading_is_the_error_of_the_reader(tmp_path):
+    path = tmp_path / "a.conll"
+    path.write_text("a B-X\nb\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"a\.conll, line 2"):
+        load_rows(path)
+
+
+def test_a_big_file_is_streamed(case, tmp_path):
+    expected = case("D-10")["expected"]
+    path = tmp_path / "big.conll"
+    with path.open("w", encoding="utf-8") as file:
+        for number in range(case("D-10")["input"]["sentences"]):
+            file.write(f"they O\nmet O\nOslo B-LOC\nagain{number} O\n. O\n\n")
+    process = psutil.Process()
+    before = process.memory_info().rss
+    start = time.perf_counter()
+    rows = read_rows(path)
+    row = next(rows)
+    assert time.perf_counter() - start < expected["first_record_seconds_max"]
+    counts = [1, len(row["tokens"]), len(row["entities"])]
+    most = before
+    for row in rows:
+        counts = [counts[0] + 1, counts[1] + len(row["tokens"]), counts[2] + len(row["entities"])]
+        if counts[0] % 20_000 == 0:
+            most = max(most, process.memory_info().rss)
+    assert counts == [expected["n_sentences"], expected["n_tokens"], expected["n_entities"]]
+    assert most - before < expected["extra_rss_mib_max"] * 2**20

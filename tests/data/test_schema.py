@@ -1,0 +1,105 @@
+import logging
+
+import pytest
+
+from hf_spanner.data.schema import (
+    FEATURES,
+    Problem,
+    check_row,
+    entity_problem,
+    label_set,
+    similar_labels,
+    sorted_entities,
+    words_problem,
+)
+
+
+def row_with(**changes):
+    row = {"tokens": ["Lake", "Tarn"], "entities": [{"start": 0, "end": 2, "label": "LOC"}]}
+    return row | changes
+
+
+@pytest.mark.parametrize("row", [row_with(), row_with(id="a", document=None), row_with(tokens=[], entities=[])])
+def test_a_row_of_the_right_form_passes(row):
+    check_row(row)
+
+
+@pytest.mark.parametrize(
+    ("row", "mentions"),
+    [
+        (["Lake"], ["row", "dict"]),
+        (row_with(tokens="Lake Tarn"), ["tokens", "list of strings"]),
+        (row_with(tokens=["Lake", 7]), ["tokens[1]", "7"]),
+        (row_with(tokens=["Lake", ""]), ["tokens[1]", "one character"]),
+        (row_with(entities=None), ["entities", "None"]),
+        (row_with(document=3), ["document", "3"]),
+        (row_with(entities=[[0, 2, "LOC"]]), ["entities[0]", "dict"]),
+        (row_with(entities=[{"start": 0, "end": 3, "label": "LOC"}]), ["entities[0]", "(0, 3)", "<= 2 words"]),
+        (row_with(entities=[{"start": 0, "end": 2}]), ["entities[0].label", "None"]),
+    ],
+)
+def test_a_malformed_row_names_place_field_value_and_allowed(row, mentions):
+    with pytest.raises(ValueError, match="^here: ") as error:
+        check_row(row, place="here")
+    assert [text for text in mentions if text not in str(error.value)] == []
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "label", "reason"),
+    [
+        (0, 4, "X", None),
+        (True, 4, "X", "type"),
+        (0, 4.0, "X", "type"),
+        (0, 4, " ", "label"),
+        (-1, 4, "X", "range"),
+        (0, 5, "X", "range"),
+        (2, 2, "X", "empty"),
+        (3, 2, "X", "empty"),
+    ],
+)
+def test_entity_problem_names_the_first_reason(start, end, label, reason):
+    problem = entity_problem(start, end, label, length=4, unit="words", field="entity")
+    assert (problem and problem.reason) == reason
+
+
+def test_words_may_be_none_at_all_but_not_empty_strings():
+    assert words_problem([]) is None
+    assert words_problem(["\u3000"]) is None
+    assert words_problem([""]) == Problem("empty word", "tokens[0]", "", "at least one character")
+
+
+def test_a_problem_shows_a_long_value_cut():
+    assert len(str(Problem("type", "field", "x" * 5000, "short"))) < 150
+
+
+def test_label_set_strips_and_names_what_looks_like_a_slip(case, caplog):
+    expected = case("D-09")["expected"]
+    labels = case("D-09")["input"]["typos"]
+    rows = [row_with(entities=[{"start": 0, "end": 1, "label": label}]) for label in labels]
+    with caplog.at_level(logging.WARNING):
+        assert label_set(rows) == ["LOC", "PER", "Per"]
+    blanks, similar = (record.getMessage() for record in caplog.records)
+    assert str(expected["typos"]["edge_blanks"]) in blanks
+    assert [str(group) in similar for group in expected["typos"]["near_duplicates"]] == [True]
+
+
+def test_label_set_of_one_split_is_sorted_and_silent(case, caplog):
+    rows = [row_with(entities=[{"start": 0, "end": 1, "label": label}]) for label in case("D-09")["input"]["train"]]
+    assert label_set(rows) == case("D-09")["expected"]["train_model_labels"]
+    assert label_set([]) == []
+    assert caplog.records == []
+
+
+def test_similar_labels_compares_case_and_separators():
+    assert similar_labels(["PER", "Per ", "LOC", "GEO-SITE", "geo_site"]) == [["GEO-SITE", "geo_site"], ["PER", "Per"]]
+
+
+def test_entities_are_sorted_by_start_then_longer_then_label_and_unique():
+    spans = [(3, 4, "B"), (0, 1, "B"), (0, 1, "A"), (0, 3, "C"), (0, 1, "A")]
+    ordered = [(entity["start"], entity["end"], entity["label"]) for entity in sorted_entities(spans)]
+    assert ordered == [(0, 3, "C"), (0, 1, "A"), (0, 1, "B"), (3, 4, "B")]
+
+
+def test_features_hold_nested_entities_with_label_names():
+    row = {"id": None, "document": "d", **row_with()}
+    assert FEATURES.encode_example(row)["entities"] == [{"start": 0, "end": 2, "label": "LOC"}]
