@@ -2,6 +2,11 @@
 
 from dataclasses import dataclass
 
+import torch
+from torch import Tensor
+
+from hf_spanner.core.modeling_span_ner import SpanNEROutput
+from hf_spanner.methods.boundary_smoothing.loss_boundary_smoothing import legal_spans, smoothed_targets
 from hf_spanner.training.trainer import SpanNERTrainer, SpanNERTrainingArguments
 
 
@@ -19,4 +24,21 @@ class BoundarySmoothingTrainingArguments(SpanNERTrainingArguments):
 
 
 class BoundarySmoothingTrainer(SpanNERTrainer):
-    """Logs what is the method's own: how much of the loss is the floor that smoothed targets set."""
+    """Logs `target_entropy` beside the loss: the floor that smoothed targets set, 0 with hard targets.
+
+    The loss is that entropy plus the divergence of the model from the targets, which alone can reach 0.
+    """
+
+    def loss_parts(self, output: SpanNEROutput, labels: Tensor) -> dict[str, Tensor]:
+        """(B,) float32 `target_entropy`, summed over the legal spans of a sentence like the loss."""
+        config = self._config
+        is_legal = legal_spans(output.word_mask)
+        targets = smoothed_targets(
+            labels,
+            is_legal,
+            epsilon=config.smoothing_epsilon,
+            distance=config.smoothing_distance,
+            num_labels=config.num_labels,
+        )
+        entropies = torch.special.entr(targets).sum(dim=-1)  # (B, N, N)
+        return {"target_entropy": entropies.masked_fill(~is_legal, 0.0).sum(dim=(1, 2))}

@@ -1,0 +1,146 @@
+"""Train a recipe (and a token-classification baseline at the same budget), score the test rows, keep the predictions.
+
+    python benchmarks/quality.py recipes/boundary_smoothing/conll2003_minilm.yaml --seeds 1 2 3 --baseline
+    python benchmarks/quality.py RECIPE --rows benchmarks/equal_budget.json:conll2003 --seeds 1 --name NAME a.b=c ...
+
+Each run adds one line to `results.jsonl` in the output folder and one file of predictions: a line for each test row with
+its number, `predicted` [start, end, label, score] and `gold` [start, end, label] in words, no text.
+"""
+
+import argparse
+import json
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from token_classification import predict_baseline, train_baseline
+from transformers import AutoTokenizer, TrainingArguments, set_seed
+
+from hf_spanner import METHODS, Recipe
+from hf_spanner.data.schema import label_set
+from hf_spanner.methods import trainer_of
+from hf_spanner.metrics.span_ner.scoring import score_spans
+
+SPLITS = {"train": "train", "dev": "validation", "test": "test"}
+SHARED_ARGUMENTS = (
+    "learning_rate",
+    "num_train_epochs",
+    "per_device_train_batch_size",
+    "warmup_steps",
+    "weight_decay",
+    "seed",
+    "lr_scheduler_type",
+)
+
+
+def main() -> None:
+    """Run what the command line asks for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("recipe")
+    parser.add_argument("overrides", nargs="*", help="settings such as model.smoothing_epsilon=0.2")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[42])
+    parser.add_argument("--rows", help="FILE:KEY, row numbers of each split")
+    parser.add_argument("--name", help="name of the run; the recipe's by default")
+    parser.add_argument("--baseline", action="store_true", help="also train a token classifier")
+    parser.add_argument("--only-baseline", action="store_true")
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "predictions")
+    arguments = parser.parse_intermixed_args()
+    name = arguments.name or Path(arguments.recipe).stem
+    for seed in arguments.seeds:
+        recipe = Recipe.from_yaml(arguments.recipe, [*arguments.overrides, f"training.seed={seed}"])
+        rows = selected_rows(recipe, arguments.rows)
+        runs = [] if arguments.only_baseline else [(recipe.method, span_run)]
+        runs += [("token_classification", baseline_run)] if arguments.baseline or arguments.only_baseline else []
+        for method, run in runs:
+            started = time.time()
+            set_seed(seed)
+            predicted = run(recipe, rows)
+            facts = {
+                "name": name,
+                "method": method,
+                "seed": seed,
+                "rows": {split: len(of_split) for split, of_split in rows.items()},
+                "minutes": round((time.time() - started) / 60, 1),
+                "recipe": Path(arguments.recipe).name,
+                "overrides": arguments.overrides,
+                **environment(),
+            }
+            keep(arguments.output, facts, predicted, rows["test"])
+
+
+def selected_rows(recipe: Recipe, selection: str | None) -> dict[str, Any]:
+    """Rows of the recipe's splits, only those numbered in the selection where one is given."""
+    rows = recipe.data.load()
+    if selection is None:
+        return rows
+    path, _, key = selection.rpartition(":")
+    numbers = json.loads(Path(path).read_text(encoding="utf-8"))[key]
+    chosen = {split: numbers.get(SPLITS[split]) for split in rows}
+    return {split: rows[split].select(chosen[split]) if isinstance(chosen[split], list) else rows[split] for split in rows}
+
+
+def span_run(recipe: Recipe, rows: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
+    """Predictions on the test rows of the recipe's model."""
+    tokenizer = AutoTokenizer.from_pretrained(recipe.encoder_folder)
+    model = METHODS[recipe.method].from_encoder(recipe.encoder_folder, labels=label_set(rows["train"]), **recipe.model)
+    trainer = trainer_of(recipe.method)(
+        model=model,
+        args=recipe.training,
+        train_dataset=rows["train"],
+        eval_dataset=rows["dev"],
+        processing_class=tokenizer,
+    )
+    trainer.train()
+    return trainer.predict(rows["test"]).predictions
+
+
+def baseline_run(recipe: Recipe, rows: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
+    """Predictions on the test rows of a token classifier trained with the recipe's schedule and encoder rate."""
+    values = asdict(recipe.training)
+    shared = {name: values[name] for name in SHARED_ARGUMENTS}
+    arguments = TrainingArguments(
+        output_dir=f"{recipe.training.output_dir}-baseline", save_strategy="no", use_cpu=recipe.training.use_cpu, **shared
+    )
+    labels = label_set(rows["train"])
+    model, tokenizer = train_baseline(recipe.encoder_folder, rows["train"].to_list(), labels, arguments)
+    return predict_baseline(model, tokenizer, rows["test"].to_list())
+
+
+def keep(folder: Path, facts: dict[str, Any], predicted: Sequence, rows: Any) -> None:
+    """Write the predictions of a run, and its scores beside its facts."""
+    gold = [list(entities) for entities in rows["entities"]]
+    scores = score_spans(predicted, gold)
+    facts = facts | {name: value for name, value in scores.items() if name not in ("reliability", "per_label")}
+    facts["f1_by_label"] = {label: of_label["f1"] for label, of_label in scores["per_label"].items()}
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{facts['name']}-{facts['method']}-seed{facts['seed']}.jsonl").open("w", encoding="utf-8") as file:
+        for row, (found, wanted) in enumerate(zip(predicted, gold, strict=True)):
+            line = {
+                "row": row,
+                "predicted": [[span["start"], span["end"], span["label"], round(span["score"], 6)] for span in found],
+                "gold": [[span["start"], span["end"], span["label"]] for span in wanted],
+            }
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+    with (folder / "results.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(facts, ensure_ascii=False) + "\n")
+    shown = ("name", "method", "seed", "overall_f1", "overall_ece", "overall_precision", "overall_recall", "minutes")
+    print({key: round(facts[key], 4) if isinstance(facts[key], float) else facts[key] for key in shown}, flush=True)
+
+
+def environment() -> dict[str, str]:
+    """Date, versions and machine, so that a number can be traced."""
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "versions": ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers", "datasets")),
+        "machine": f"{platform.system()} {platform.machine()}, {torch.get_num_threads()} threads",
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""The baseline beside every result: `AutoModelForTokenClassification` with IOB2 tags, at the same budget."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from datasets import Dataset
+from transformers import (
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+    DataCollatorForTokenClassification,
+    Trainer,
+    TrainingArguments,
+)
+
+from hf_spanner.data.tags import spans_to_tags, tags_to_spans
+
+IGNORED = -100
+
+
+def train_baseline(
+    encoder: str, rows: Sequence[Mapping[str, Any]], labels: Sequence[str], arguments: TrainingArguments
+) -> tuple[Any, Any]:
+    """A token classifier trained on flat rows; the first piece of a word carries its tag.
+
+    Returns:
+        Model and tokenizer.
+    """
+    tags = ["O"] + [f"{prefix}-{label}" for label in labels for prefix in "BI"]
+    tokenizer = AutoTokenizer.from_pretrained(encoder)
+    model = AutoModelForTokenClassification.from_pretrained(
+        encoder, id2label=dict(enumerate(tags)), label2id={tag: index for index, tag in enumerate(tags)}
+    )
+    Trainer(
+        model=model,
+        args=arguments,
+        train_dataset=Dataset.from_list([_tagged(row, tokenizer, model.config.label2id) for row in rows]),
+        data_collator=DataCollatorForTokenClassification(tokenizer),
+    ).train()
+    return model, tokenizer
+
+
+def predict_baseline(model: Any, tokenizer: Any, rows: Sequence[Mapping[str, Any]], batch_size: int = 32) -> list:
+    """Entities of each row as dicts; tags read as conlleval does, score the mean probability of the words' tags."""
+    model.eval()
+    predicted: list[list[dict[str, Any]]] = [[] for _ in rows]
+    order = sorted(range(len(rows)), key=lambda place: len(rows[place]["tokens"]))
+    for first in range(0, len(rows), batch_size):
+        batch = order[first : first + batch_size]
+        inputs = _tokens([rows[place]["tokens"] for place in batch], tokenizer, return_tensors="pt", padding=True)
+        with torch.inference_mode():
+            best = model(**inputs).logits.softmax(dim=-1).max(dim=-1)
+        for row, place in enumerate(batch):
+            num_words = len(rows[place]["tokens"])
+            predicted[place] = _entities(inputs.word_ids(row), best, row, num_words, model.config.id2label)
+    return predicted
+
+
+def _tokens(words: Sequence, tokenizer: Any, **arguments: Any) -> Any:
+    return tokenizer(words, is_split_into_words=True, truncation=True, max_length=512, **arguments)
+
+
+def _tagged(row: Mapping[str, Any], tokenizer: Any, tag2id: Mapping[str, int]) -> dict[str, list[int]]:
+    spans = [(entity["start"], entity["end"], entity["label"]) for entity in row["entities"]]
+    tags = spans_to_tags(spans, len(row["tokens"]), scheme="IOB2")
+    encoding = _tokens(row["tokens"], tokenizer)
+    labels, last = [], None
+    for word in encoding.word_ids():
+        labels.append(IGNORED if word is None or word == last else tag2id[tags[word]])
+        last = word
+    return {"input_ids": encoding["input_ids"], "attention_mask": encoding["attention_mask"], "labels": labels}
+
+
+def _entities(
+    word_ids: Sequence[int | None], best: Any, row: int, num_words: int, id2tag: Mapping[int, str]
+) -> list[dict[str, Any]]:
+    tags, scores = ["O"] * num_words, [1.0] * num_words
+    for token in reversed(range(len(word_ids))):
+        word = word_ids[token]
+        if word is not None:
+            tags[word], scores[word] = id2tag[int(best.indices[row, token])], float(best.values[row, token])
+    return [
+        {"start": start, "end": end, "label": label, "score": sum(scores[start:end]) / (end - start)}
+        for start, end, label in tags_to_spans(tags, scheme="IOB2", policy="repair")
+    ]
