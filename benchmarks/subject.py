@@ -53,14 +53,20 @@ def recipe_of(arguments: argparse.Namespace, training: Mapping[str, Any]) -> Rec
         arguments: `encoder`, `data`, `method` and `config`.
         training: Training arguments by name, `output_dir` among them.
     """
-    quiet = {"save_strategy": "no", "eval_strategy": "no", "load_best_model_at_end": False, "report_to": "none"}
+    quiet = dict.fromkeys(("save_strategy", "eval_strategy", "logging_strategy"), "no")
     return Recipe(
         method=arguments.method,
         encoder=arguments.encoder,
         data=RecipeData(train=arguments.data),
         model={name: yaml.safe_load(value) for name, _, value in (item.partition("=") for item in arguments.config)},
         training=training_arguments_of(arguments.method)(
-            **quiet, disable_tqdm=True, use_cpu=True, seed=SEED, **training
+            **quiet,
+            load_best_model_at_end=False,
+            report_to="none",
+            disable_tqdm=True,
+            use_cpu=True,
+            seed=SEED,
+            **training,
         ),
     )
 

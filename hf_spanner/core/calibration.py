@@ -17,5 +17,6 @@ def calibrated_score(score: float, temperature: float) -> float:
     """
     if temperature == 1.0 or score <= 0.0 or score >= 1.0:
         return score
-    log_odds = math.log(score) - math.log1p(-score)
-    return 1.0 / (1.0 + math.exp(-log_odds / temperature))
+    log_odds = (math.log(score) - math.log1p(-score)) / temperature
+    odds = math.exp(-abs(log_odds))  # of the less likely class, so that nothing overflows
+    return 1.0 / (1.0 + odds) if log_odds > 0.0 else odds / (1.0 + odds)

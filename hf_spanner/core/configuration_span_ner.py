@@ -110,8 +110,8 @@ class SpanNERConfig(PreTrainedConfig):
         "lstm_layers": Interval(0, 16, is_integer=True),
         "lstm_size": SIZE,
         "lstm_dropout": RATE,
-        "window_size": Interval(1, 1_000_000, is_integer=True),
-        "window_overlap": Interval(1, 1_000_000, is_integer=True),
+        "window_size": Interval(1, 1_000_000, is_integer=True, or_none=True),
+        "window_overlap": Interval(1, 1_000_000, is_integer=True, or_none=True),
         "context_sentences": Interval(0, 1_000, is_integer=True),
         "split_hyphens": SWITCH,
         "overlap": Choice(("flat", "nested", "any")),
@@ -139,7 +139,7 @@ class SpanNERConfig(PreTrainedConfig):
     spanner_version: str = VERSION
 
     def __post_init__(self, **kwargs: Any) -> None:
-        """Fill what follows from the encoder, then check every range."""
+        """Check every range, then fill what follows from labels and encoder."""
         self._check_labels(kwargs.get("num_labels"))
         known = set(PreTrainedConfig().to_dict()) | {
             "num_labels",
@@ -155,6 +155,9 @@ class SpanNERConfig(PreTrainedConfig):
             logger.warning_once(f"{type(self).__name__} does not know {', '.join(unknown)}; kept without effect")
         super().__post_init__(**kwargs)
         self._check_version()
+        for name in self.field_rules:
+            self.check_field(name, getattr(self, name))
+        self.label2id = {label: index for index, label in self.id2label.items()}
         encoder = self.encoder_config
         encoder._name_or_path = "" if encoder._name_or_path.startswith((".", "/", "~")) else encoder._name_or_path
         self.pad_token_id = encoder.pad_token_id
@@ -164,11 +167,15 @@ class SpanNERConfig(PreTrainedConfig):
             self.window_size = self._encoder_capacity()
         if self.window_overlap is None:
             self.window_overlap = max(1, self.window_size // 4)
-        for name in self.field_rules:
-            self.check_field(name, getattr(self, name))
         self._check_relations()
         is_remote = type(self).__module__.startswith("transformers_modules")
         self.custom_pipelines = deepcopy(PIPELINES) if is_remote else _Registered(PIPELINES)
+
+    @classmethod
+    def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
+        """As in the base class; labels and fields given beside the file are checked as the file's own are."""
+        given = {name: kwargs.pop(name) for name in ("id2label", *cls.field_rules) if name in kwargs}
+        return super().from_dict(config_dict | given, **kwargs)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values to save, without the live `custom_pipelines`, in which the library keeps classes."""
@@ -240,8 +247,8 @@ class SpanNERConfig(PreTrainedConfig):
                 f"window_overlap must be below window_size = {self.window_size}, got {self.window_overlap}"
             )
         capacity = self._encoder_capacity()
-        if self.window_size > capacity:
-            raise ValueError(f"window_size must be at most {capacity} for this encoder, got {self.window_size}")
+        if not 1 <= self.window_size <= capacity:
+            raise ValueError(f"window_size must lie in [1, {capacity}] for this encoder, got {self.window_size}")
         layers = self.encoder_config.num_hidden_layers
         if self.num_encoder_layers > layers:
             raise ValueError(

@@ -34,10 +34,12 @@ class Window(NamedTuple):
 class WordTokenizer:
     """Words to token ids, never cut to the encoder's length, special strings in the words read as plain text.
 
-    The tokenizer's padding and truncation are switched off once, here, so threads can share it.
+    The tokenizer's padding and truncation are switched off once, here, so threads can share it. A vocabulary that holds
+    its special strings as pieces (Unigram) gives the unknown token for them. Byte-level tokenizers tell a word by the
+    blank before it; one that adds none to words (ModernBERT's, RoBERTa's without `add_prefix_space`) is given it here.
 
     Args:
-        tokenizer: A fast tokenizer. Byte-level ones must have been loaded with `add_prefix_space=True`.
+        tokenizer: A fast tokenizer.
         max_word_tokens: Tokens kept of one word; more are counted and reported.
 
     Raises:
@@ -53,6 +55,10 @@ class WordTokenizer:
         self.backend.encode_special_tokens = True
         tokenizer.split_special_tokens = True
         self.max_word_tokens = max_word_tokens
+        self.unknown = tokenizer.unk_token_id
+        self.reserved = set() if self.unknown is None else set(tokenizer.all_special_ids) - {self.unknown}
+        in_words, in_text = tokenizer(["a", "a"], is_split_into_words=True), tokenizer("a a")
+        self.needs_blank = in_words["input_ids"] != in_text["input_ids"]
         plain, full = tokenizer(["a"], is_split_into_words=True, add_special_tokens=False), tokenizer("a")
         num_before = full["input_ids"].index(plain["input_ids"][0])
         self.prefix = full["input_ids"][:num_before]
@@ -60,9 +66,8 @@ class WordTokenizer:
 
     def __call__(self, texts: Sequence[Sequence[str]]) -> list[TokenizedWords]:
         """Token ids of each text, given as words."""
-        encodings = self.backend.encode_batch(
-            [list(words) for words in texts], is_pretokenized=True, add_special_tokens=False
-        )
+        inputs = [[word and " " + word for word in words] if self.needs_blank else list(words) for words in texts]
+        encodings = self.backend.encode_batch(inputs, is_pretokenized=True, add_special_tokens=False)
         return [
             self._within_limit(encoding.ids, encoding.word_ids, words)
             for encoding, words in zip(encodings, texts, strict=True)
@@ -87,6 +92,8 @@ class WordTokenizer:
             )
             ids = [token for token, keep in zip(ids, is_kept, strict=True) if keep]
             counts = [min(count, self.max_word_tokens) for count in counts]
+        if not self.reserved.isdisjoint(ids):
+            ids = [self.unknown if token in self.reserved else token for token in ids]
         bounds = [0]
         for count in counts:
             bounds.append(bounds[-1] + count)

@@ -1,5 +1,6 @@
 """Recipes: one YAML file that says which model is trained on what, read strictly."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
@@ -16,6 +17,8 @@ from hf_spanner.training.trainer import SpanNERTrainingArguments
 
 QUICKSTART_FOLDER = Path(HF_HOME) / "hf_spanner" / "quickstart"
 PACKAGE_PREFIX = "package:"
+EXPONENT = re.compile(r"[-+]?\d+\.?\d*[eE][-+]?\d+")
+SECTIONS = ("data", "model", "training", "paper")
 SPLITS = {"train": "train", "dev": "validation", "test": "test"}
 READER_FIELDS = (
     "subset",
@@ -105,6 +108,9 @@ class Recipe:
             raise ValueError(f"{path} is not plain YAML: {error}") from error
         if not isinstance(values, dict):
             raise ValueError(f"{path} must hold keys and values, got {type(values).__name__}")
+        for name in SECTIONS:
+            if not isinstance(values.get(name) or {}, dict):
+                raise ValueError(f"{path}: {name} must hold keys and values, got {values[name]!r}")
         _check_paths(values, path)
         for override in overrides:
             _override(values, override)
@@ -117,7 +123,7 @@ class Recipe:
             if name not in values:
                 raise ValueError(f"{path}: {name} is missing")
         method = values["method"]
-        if method not in METHODS:
+        if not isinstance(method, str) or method not in METHODS:
             raise ValueError(f"{path}: method must be one of {', '.join(METHODS)}, got {method!r}")
         data, model, training = (dict(values.get(name) or {}) for name in ("data", "model", "training"))
         _check_keys(data, [*SPLITS, "source", *READER_FIELDS], path, "data.")
@@ -125,6 +131,8 @@ class Recipe:
         arguments = training_arguments_of(method)
         _check_keys(training, [known.name for known in fields(arguments) if known.init], path, "training.")
         _check_numbers(training, path)
+        strategies = {name: "no" for name, value in training.items() if value is False and name.endswith("_strategy")}
+        training |= strategies  # YAML reads a bare no as False
         training.setdefault("output_dir", f"outputs/{method}/{Path(path).stem}")
         training["output_dir"] = str(training["output_dir"]).replace("$HF_HOME", HF_HOME)
         options = {name: data.pop(name) for name in READER_FIELDS if name in data}
@@ -158,9 +166,10 @@ def _check_keys(values: Mapping[str, Any], known: Collection[str], path: str | P
 def _check_numbers(training: Mapping[str, Any], path: str | Path) -> None:
     """YAML reads 1e-3 as text; say so instead of failing later."""
     for name, value in training.items():
-        if isinstance(value, str) and value[:1].isdigit() and "e" in value.lower():
-            mantissa, _, exponent = value.lower().partition("e")
-            raise ValueError(f"{path}: training.{name} is the text {value!r}; write {mantissa}.0e{exponent}")
+        if isinstance(value, str) and EXPONENT.fullmatch(value):
+            mantissa, exponent = value.lower().split("e")
+            number = f"{mantissa if '.' in mantissa else mantissa + '.0'}e{int(exponent):+d}"
+            raise ValueError(f"{path}: training.{name} is the text {value!r}; write {number}")
 
 
 def _check_paths(values: Mapping[str, Any], path: str | Path) -> None:
@@ -177,7 +186,9 @@ def _override(values: dict[str, Any], override: str) -> None:
     *sections, key = name.split(".")
     place = values
     for section in sections:
-        place = place.setdefault(section, {})
+        if place.get(section) is None:
+            place[section] = {}
+        place = place[section]
         if not isinstance(place, dict):
             raise ValueError(f"{name}: {section} is a value, not a section")
     place[key] = yaml.safe_load(text)

@@ -14,7 +14,7 @@ from transformers import EvalPrediction, PreTrainedTokenizerBase, Trainer, Train
 from transformers.utils import logging
 
 from hf_spanner.core.features import Window, merge_windows
-from hf_spanner.core.modeling_span_ner import SpanNERModel
+from hf_spanner.core.modeling_span_ner import SpanNERModel, SpanNEROutput
 from hf_spanner.core.overlap import resolve_overlaps
 from hf_spanner.core.spans import Span, pack_spans, unpack_spans
 from hf_spanner.metrics.span_ner.scoring import score_spans
@@ -55,6 +55,8 @@ class SpanNERTrainingArguments(TrainingArguments):
             raise ValueError(
                 f"label_smoothing_factor must be 0: it would replace the method's loss, got {self.label_smoothing_factor}"
             )
+        if self.dataloader_drop_last:
+            raise ValueError("dataloader_drop_last must be False: it would leave rows out of the evaluation, got True")
         if self.head_learning_rate is not None and self.head_learning_rate < 0:
             raise ValueError(f"head_learning_rate must be at least 0, got {self.head_learning_rate}")
         self.remove_unused_columns = False
@@ -99,6 +101,8 @@ class SpanNERTrainer(Trainer):
         )
         self.score = compute_metrics or span_metrics
         self._evaluated_rows: list[Mapping[str, Any]] = []
+        self._part_sums: dict[str, Tensor | float] = {}  # of this process since the last log
+        self._num_steps: Tensor | float = 0.0  # its share of the steps since then
         self._config = config
         super().__init__(
             model=model,
@@ -142,7 +146,8 @@ class SpanNERTrainer(Trainer):
         """Window rows sorted by length, since padding is the largest cost; each names its row, so the order returns."""
         self._evaluated_rows = list(rows)
         windows, report = window_rows(self._evaluated_rows, self.span_collator.word_tokenizer, self._config)
-        logger.info("evaluation data: %s", report)
+        if report.examples:
+            logger.warning_once(f"evaluation data: {report}; these count as missed")
         order = np.argsort(-np.array(windows["length"]), kind="stable")
         return windows.select(order)
 
@@ -158,7 +163,29 @@ class SpanNERTrainer(Trainer):
     ) -> Any:
         """Loss of a batch; the place of its windows is not the model's business."""
         inputs = {name: value for name, value in inputs.items() if name != "windows"}
-        return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        loss, output = super().compute_loss(model, inputs, True, num_items_in_batch)
+        if model.training:
+            with torch.no_grad():
+                parts = self.loss_parts(output, inputs["labels"])
+            num_sentences = len(inputs["word_mask"])
+            num_items = num_sentences if num_items_in_batch is None else num_items_in_batch
+            for name, values in parts.items():
+                self._part_sums[name] = self._part_sums.get(name, 0.0) + values.sum() / num_items
+            self._num_steps = self._num_steps + num_sentences / num_items
+        return (loss, output) if return_outputs else loss
+
+    def loss_parts(self, output: SpanNEROutput, labels: Tensor) -> dict[str, Tensor]:
+        """Parts of the sentence losses to log beside the loss, (B,) each by name; none unless a method names some."""
+        return {}
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Log numbers; beside a training loss also its parts, each a mean over the same steps as the loss."""
+        if "loss" in logs and self._part_sums:
+            sums = torch.stack([*self._part_sums.values(), torch.as_tensor(self._num_steps, device=self.args.device)])
+            *sums, num_steps = self.accelerator.reduce(sums, reduction="sum").tolist()
+            logs |= {name: value / num_steps for name, value in zip(self._part_sums, sums, strict=True)}
+            self._part_sums, self._num_steps = {}, 0.0
+        super().log(logs, start_time)
 
     def _get_num_items_in_batch(self, batch_samples: list, device: torch.device) -> Tensor | None:
         """Sentences of the step, over all processes where gradients are averaged over them."""
@@ -182,7 +209,7 @@ class SpanNERTrainer(Trainer):
         windows = inputs["windows"]
         unwrapped = self.accelerator.unwrap_model(model)
         with torch.no_grad(), self.compute_loss_context_manager():
-            loss, output = self.compute_loss(model, inputs, return_outputs=True, num_items_in_batch=len(windows))
+            loss, output = self.compute_loss(model, inputs, return_outputs=True)
             decoding = unwrapped.decoding()
             packed = unwrapped.candidate_spans(output, decoding)
         if prediction_loss_only:

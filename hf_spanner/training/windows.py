@@ -64,6 +64,9 @@ def window_rows(
 
     Returns:
         A data set of window rows in the order of the rows, and the report.
+
+    Raises:
+        ValueError: If an entity lies outside its row.
     """
     report = WindowReport()
     rows = list(rows)
@@ -90,6 +93,8 @@ def _windows_of_row(
     for entity in row["entities"]:
         report.entities += 1
         start, end, label = entity["start"], entity["end"], entity["label"]
+        if not 0 <= start < end <= len(row["tokens"]):
+            raise ValueError(f"entity {dict(entity)} lies outside its row of {len(row['tokens'])} words")
         owner = int(window_owners(windows, np.array([start]), np.array([end]))[0])
         first, num_words = windows[owner]
         if label not in config.label2id:

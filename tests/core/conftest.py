@@ -1,0 +1,92 @@
+"""A pipeline whose model is right by construction: targets of the gold spans stand in for its scores."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from hf_spanner.core.features import TokenizedWords, Window
+from hf_spanner.core.pipeline_span_ner import SpanNERPipeline
+from hf_spanner.core.words import split_words
+from hf_spanner.methods.boundary_smoothing.loss_boundary_smoothing import legal_spans, smoothed_targets
+from hf_spanner.methods.boundary_smoothing.modeling_boundary_smoothing import (
+    BoundarySmoothingModel,
+    BoundarySmoothingOutput,
+)
+
+
+class PerfectPipeline:
+    """Gives back the gold spans that the method's own targets, candidates and merge let through.
+
+    Each window's gold spans become smoothed targets, their logarithms the logits, and the rest is the real pipeline.
+    """
+
+    def __init__(
+        self, model: BoundarySmoothingModel, tokenizer: PreTrainedTokenizerBase, patch: pytest.MonkeyPatch
+    ) -> None:
+        self.model = model
+        self.pipeline = SpanNERPipeline(model=model, tokenizer=tokenizer)
+        self.feature = self.pipeline.word_tokenizer.feature
+        self.windows: list[Window] = []
+        self.num_read = 0
+        self.gold: list[tuple[int, int, int]] = []
+        patch.setattr(self.pipeline.word_tokenizer, "feature", self.recorded_feature)
+        patch.setattr(model, "score_spans", self.score_spans)
+
+    def of_text(self, text: str, entities: Sequence[Mapping[str, Any]], **settings: Any) -> list[dict[str, Any]]:
+        """Entities found in a text whose gold entities are given in characters."""
+        offsets = split_words(text)
+        starts, ends = ([offset[side] for offset in offsets] for side in (0, 1))
+        spans = [(starts.index(one["start"]), ends.index(one["end"]) + 1, one["label"]) for one in entities]
+        return self.run(text, spans, **settings)
+
+    def run(self, item: Any, spans: Sequence[tuple[int, int, str]], **settings: Any) -> list[dict[str, Any]]:
+        """Entities found in a text, or in words with `pretokenized=True`, whose gold spans are given in words."""
+        self.windows, self.num_read = [], 0
+        self.gold = [(start, end, self.model.config.label2id[label]) for start, end, label in spans]
+        return self.pipeline(item, **settings)
+
+    def recorded_feature(self, text: TokenizedWords, window: Window) -> dict[str, list[int]]:
+        """The real feature of a window, noted down."""
+        self.windows.append(window)
+        return self.feature(text, window)
+
+    def score_spans(self, words: Tensor, word_mask: Tensor, *_: Any) -> BoundarySmoothingOutput:
+        """Perfect logits of the windows that were read since the last batch."""
+        windows = self.windows[self.num_read : self.num_read + len(words)]
+        self.num_read += len(windows)
+        labels = torch.full((len(windows), max(1, len(self.gold)), 3), -100)
+        for table, (first, length) in zip(labels, windows, strict=True):
+            inside = [
+                (start - first, end - first, label)
+                for start, end, label in self.gold
+                if start >= first and end <= first + length
+            ]
+            if inside:
+                table[: len(inside)] = torch.tensor(inside)
+        config = self.model.config
+        targets = smoothed_targets(
+            labels,
+            legal_spans(word_mask),
+            epsilon=config.smoothing_epsilon,
+            distance=config.smoothing_distance,
+            num_labels=config.num_labels,
+        )
+        return BoundarySmoothingOutput(logits=targets.log(), word_mask=word_mask)
+
+
+@pytest.fixture
+def perfect_pipeline(
+    tiny_model: Callable[..., BoundarySmoothingModel],
+    tokenizers_by_kind: dict[str, PreTrainedTokenizerBase],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[..., PerfectPipeline]:
+    """Makes a perfect pipeline: `perfect_pipeline(kind, **fields of the configuration)`."""
+
+    def make(kind: str = "wordpiece", **config: Any) -> PerfectPipeline:
+        return PerfectPipeline(tiny_model(kind=kind, **config), tokenizers_by_kind[kind], monkeypatch)
+
+    return make

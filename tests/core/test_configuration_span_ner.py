@@ -1,0 +1,243 @@
+"""Ranges of every field, labels, versions, dropout, window, decoding, and what a saved configuration holds."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from transformers import AutoConfig, BertConfig, DistilBertConfig, PreTrainedConfig, RobertaConfig
+
+from hf_spanner import METHODS, SpanNERConfig
+from hf_spanner.core import configuration_span_ner
+from hf_spanner.core.configuration_span_ner import VERSION, Choice, Interval
+from hf_spanner.methods.boundary_smoothing import BoundarySmoothingConfig
+
+CONFIGS = [SpanNERConfig, *(model.config_class for model in METHODS.values())]
+RULES = [(config, name) for config in CONFIGS for name in config.field_rules]
+
+
+def outside(rule: Interval | Choice) -> list[Any]:
+    """Values that a rule must refuse."""
+    if isinstance(rule, Choice):
+        return ["no such choice", 17, *([0, "true"] if True in rule.values else [])]
+    values: list[Any] = ["1", float("nan"), True, float("inf"), [1], rule.lowest - 1, rule.highest + 1]
+    if rule.is_integer:
+        values.append(rule.lowest + 0.5)
+    if rule.excludes_lowest:
+        values.append(rule.lowest)
+    if rule.excludes_highest:
+        values.append(rule.highest)
+    return values
+
+
+@pytest.mark.parametrize(("config", "name"), RULES)
+def test_values_out_of_range_are_refused_by_name(config: type[SpanNERConfig], name: str) -> None:
+    for value in outside(config.field_rules[name]):
+        with pytest.raises(ValueError, match=name):
+            config(**{name: value})
+
+
+@pytest.mark.parametrize(("config", "name"), RULES)
+def test_the_message_names_field_value_and_range(config: type[SpanNERConfig], name: str) -> None:
+    rule = config.field_rules[name]
+    with pytest.raises(ValueError, match=name) as error:
+        config.check_field(name, "odd")
+    assert str(error.value) == f"{name} must be {rule}, got 'odd'"
+
+
+def test_ranges_in_words() -> None:
+    assert str(Interval(0, 0.5, excludes_highest=True)) == "a number in [0, 0.5)"
+    assert str(Interval(0, 10, is_integer=True, excludes_lowest=True, or_none=True)) == "an integer in (0, 10] or None"
+    assert str(Choice(("flat", "any"))) == "one of 'flat', 'any'"
+
+
+def test_the_ends_of_a_range_are_in_it_unless_left_out() -> None:
+    assert Interval(0, 1).admits(0)
+    assert Interval(0, 1).admits(1)
+    assert not Interval(0, 1, excludes_lowest=True).admits(0)
+    assert not Interval(0, 1, excludes_highest=True).admits(1)
+    assert Interval(0, 1, or_none=True).admits(None)
+    assert not Interval(0, 1).admits(None)
+    assert not Choice((False, True)).admits(1)
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_every_default_lies_in_its_range(config: type[SpanNERConfig]) -> None:
+    made = config()
+    for name in config.field_rules:
+        config.check_field(name, getattr(made, name))
+
+
+HOSTILE = [
+    ({"num_labels": -1}, "num_labels"),
+    ({"num_labels": 3, "id2label": {"0": "A", "1": "B"}}, "num_labels"),
+    ({"id2label": {"0": "A", "1": "A"}}, "id2label"),
+    ({"id2label": {0: "A", 2: "B"}}, "id2label"),
+    ({"temperature": 0}, "temperature"),
+    ({"threshold": "NaN"}, "threshold"),
+    ({"threshold": float("nan")}, "threshold"),
+    ({"lstm_size": 10**12}, "lstm_size"),
+    ({"lstm_size": 7}, "lstm_size"),
+    ({"window_size": 10**9}, "window_size"),
+    ({"window_size": 511}, "window_size"),
+    ({"encoder_config": {"model_type": "bert", "max_position_embeddings": 2}}, "window_size"),
+    ({"window_size": 8, "window_overlap": 8}, "window_overlap"),
+    ({"num_encoder_layers": 13}, "num_encoder_layers"),
+]
+
+
+@pytest.mark.parametrize(("fields", "name"), HOSTILE)
+def test_absurd_values_are_refused_by_name(fields: dict[str, Any], name: str) -> None:
+    """S-01, the items whose fields exist."""
+    with pytest.raises(ValueError, match=name):
+        SpanNERConfig(**fields)
+
+
+@pytest.mark.parametrize(("fields", "name"), HOSTILE)
+def test_absurd_values_in_a_file_are_refused_before_weights_are_read(
+    fields: dict[str, Any], name: str, tmp_path: Path
+) -> None:
+    """The folder has no weights at all, so an error about the field can only come first."""
+    config = {"model_type": "boundary_smoothing", **fields}
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(ValueError, match=name):
+        METHODS["boundary_smoothing"].from_pretrained(tmp_path)
+
+
+def test_labels_keep_order_and_integer_keys(tmp_path: Path, cases: Callable[[str], dict[str, Any]]) -> None:
+    """P-01: names that look like ids, like O or like paths are names."""
+    labels = cases("P-01")["input"]["labels"]
+    config = BoundarySmoothingConfig(id2label=dict(enumerate(labels)), threshold=0.37, temperature=1.7)
+    config.save_pretrained(tmp_path)
+    again = AutoConfig.from_pretrained(tmp_path)
+    assert list(again.id2label.items()) == list(enumerate(labels))
+    assert again.label2id == {label: index for index, label in enumerate(labels)}
+    assert again.num_labels == len(labels)
+    assert (again.threshold, again.temperature) == (0.37, 1.7)
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_saving_and_loading_keeps_every_field(config: type[SpanNERConfig], tmp_path: Path) -> None:
+    made = config(overlap="nested", pooling="max", window_size=100, window_overlap=20, threshold=1, split_hyphens=True)
+    made.save_pretrained(tmp_path)
+    again = config.from_pretrained(tmp_path)
+    assert again.to_dict() == made.to_dict()
+    assert again.overlap == "nested"
+
+
+def test_values_given_beside_the_file_are_checked_and_win(tmp_path: Path) -> None:
+    BoundarySmoothingConfig(id2label={0: "A", 1: "B"}, threshold=0.25).save_pretrained(tmp_path)
+    loaded = AutoConfig.from_pretrained(tmp_path, threshold=0.5, id2label={0: "X", 1: "Y", 2: "Z"})
+    assert (loaded.threshold, loaded.num_labels, loaded.label2id) == (0.5, 3, {"X": 0, "Y": 1, "Z": 2})
+    for fields in ({"threshold": 5}, {"lstm_size": 7}, {"id2label": {0: "A", 1: "A"}}, {"num_labels": 7}):
+        with pytest.raises(ValueError, match=next(iter(fields))):
+            AutoConfig.from_pretrained(tmp_path, **fields)
+
+
+def test_window_comes_from_the_encoder() -> None:
+    assert SpanNERConfig(encoder_config=BertConfig()).window_size == 510
+    roberta = RobertaConfig(max_position_embeddings=514, pad_token_id=1)
+    config = SpanNERConfig(encoder_config=roberta)
+    assert (config.window_size, config.window_overlap, config.pad_token_id) == (510, 127, 1)
+    small = SpanNERConfig(encoder_config=BertConfig(max_position_embeddings=16))
+    assert (small.window_size, small.window_overlap) == (14, 3)
+
+
+def test_encoder_dropout_reaches_the_encoder() -> None:
+    bert = SpanNERConfig(encoder_config=BertConfig(), encoder_dropout=0.3).encoder_config
+    assert (bert.hidden_dropout_prob, bert.attention_probs_dropout_prob) == (0.3, 0.3)
+    distilbert = SpanNERConfig(encoder_config=DistilBertConfig(), encoder_dropout=0).encoder_config
+    assert (distilbert.dropout, distilbert.attention_dropout) == (0, 0)
+    kept = SpanNERConfig(encoder_config=BertConfig(hidden_dropout_prob=0.25)).encoder_config
+    assert kept.hidden_dropout_prob == 0.25
+
+
+def test_unknown_key_is_kept_and_warned_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P-03."""
+    warnings = []
+    monkeypatch.setattr(configuration_span_ner.logger, "warning_once", warnings.append)
+    config = SpanNERConfig(no_such_field=3)
+    assert len(warnings) == 1
+    assert "SpanNERConfig" in warnings[0]
+    assert "no_such_field" in warnings[0]
+    assert config.no_such_field == 3
+    warnings.clear()
+    SpanNERConfig(id2label={0: "A"}, num_labels=1, architectures=["SpanNERModel"], name_or_path="x", dtype="float32")
+    assert warnings == []
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_loading_what_was_saved_warns_of_nothing(
+    config: type[SpanNERConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config(id2label={0: "A"}).save_pretrained(tmp_path)
+    warnings = []
+    monkeypatch.setattr(configuration_span_ner.logger, "warning_once", warnings.append)
+    config.from_pretrained(tmp_path)
+    assert warnings == []
+
+
+def test_a_newer_major_version_is_refused_with_both_versions(tmp_path: Path) -> None:
+    """P-03."""
+    newer = f"{int(VERSION.split('.')[0]) + 1}.0.0"
+    config = SpanNERConfig().to_dict() | {"spanner_version": newer}
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(ValueError, match="hf_spanner") as error:
+        SpanNERConfig.from_pretrained(tmp_path)
+    assert newer in str(error.value)
+    assert VERSION in str(error.value)
+    with pytest.raises(ValueError, match="spanner_version"):
+        SpanNERConfig(spanner_version="new")
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_a_file_without_the_newest_fields_takes_their_defaults(config: type[SpanNERConfig], tmp_path: Path) -> None:
+    """P-03: each field in turn was not there yet."""
+    made = config(id2label={0: "A", 1: "B"})
+    for name in config.field_rules:
+        values = {key: value for key, value in made.to_dict().items() if key != name}
+        (tmp_path / "config.json").write_text(json.dumps(values), encoding="utf-8")
+        assert getattr(config.from_pretrained(tmp_path), name) == getattr(made, name)
+
+
+def test_paths_of_the_encoder_are_not_kept() -> None:
+    for name, kept in (("/home/me/bert", ""), ("./bert", ""), ("~/bert", ""), ("org/bert", "org/bert")):
+        encoder = BertConfig()
+        encoder._name_or_path = name
+        assert SpanNERConfig(encoder_config=encoder).encoder_config._name_or_path == kept
+
+
+def test_every_attribute_of_the_base_configuration_can_be_read() -> None:
+    """P-03: attribute access is not intercepted."""
+    config, base = BoundarySmoothingConfig(), PreTrainedConfig()
+    for name in base.to_dict():
+        getattr(config, name)
+    with pytest.raises(AttributeError):
+        config.no_such_attribute  # noqa: B018
+
+
+def test_decoding_overlays_the_configuration_and_never_changes_it() -> None:
+    config = SpanNERConfig(threshold=0.25, overlap="nested")
+    before = config.to_dict()
+    assert dict(config.decoding()) == {"threshold": 0.25, "overlap": "nested"}
+    settings = config.decoding({"threshold": 0.5})
+    assert dict(settings) == {"threshold": 0.5, "overlap": "nested"}
+    assert isinstance(settings, MappingProxyType)
+    assert config.to_dict() == before
+
+
+def test_decoding_checks_names_and_ranges() -> None:
+    with pytest.raises(ValueError, match="unknown decoding parameter treshold; allowed: threshold, overlap"):
+        SpanNERConfig().decoding({"treshold": 0.5})
+    with pytest.raises(ValueError, match=r"threshold must be a number in \[0, 1\], got 1.5"):
+        SpanNERConfig().decoding({"threshold": 1.5})
+    with pytest.raises(ValueError, match="overlap must be one of 'flat', 'nested', 'any', got 'both'"):
+        SpanNERConfig().decoding({"overlap": "both"})
+
+
+def test_text_configuration_is_the_encoder() -> None:
+    config = SpanNERConfig(encoder_config=BertConfig(vocab_size=77))
+    assert config.get_text_config().vocab_size == 77
+    assert config.num_prompts == 0

@@ -1,0 +1,316 @@
+"""The pipe, its loss, and how a model is made, saved, loaded strictly and uploaded."""
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import huggingface_hub
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import AutoConfig, AutoModel, BertModel, PreTrainedTokenizerBase
+from transformers.utils import hub
+
+from hf_spanner import METHODS, SpanNERConfig, SpanNERModel
+from hf_spanner.core.spans import Span, pack_spans
+from hf_spanner.methods.boundary_smoothing import BoundarySmoothingModel
+from hf_spanner.training.collator import SpanNERCollator
+
+SOURCE = ["modeling_boundary_smoothing.py", "modeling_span_ner.py", "pipeline_span_ner.py", "spans.py", "words.py"]
+
+
+@pytest.fixture
+def model(tiny_model: Callable[..., SpanNERModel]) -> SpanNERModel:
+    """A tiny model without BiLSTM."""
+    return tiny_model(lstm_layers=0)
+
+
+@pytest.fixture
+def batch(rows: list[dict[str, Any]], tokenizer: PreTrainedTokenizerBase, model: SpanNERModel) -> dict[str, Tensor]:
+    """The batch of all rows."""
+    return SpanNERCollator(tokenizer, model.config.label2id)(rows)
+
+
+@pytest.fixture
+def saved(model: SpanNERModel, tmp_path: Path) -> Path:
+    """Folder of the saved model."""
+    model.save_pretrained(tmp_path / "saved")
+    return tmp_path / "saved"
+
+
+@pytest.fixture
+def messages() -> Iterator[list[str]]:
+    """What the library logs from warnings on."""
+    logged: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: logged.append(record.getMessage())
+    logger = logging.getLogger("transformers")
+    logger.addHandler(handler)
+    yield logged
+    logger.removeHandler(handler)
+
+
+def rewrite(folder: Path, change: Callable[[dict[str, Tensor]], None]) -> None:
+    """Change the tensors of a saved model."""
+    path = folder / "model.safetensors"
+    tensors = {name: tensor.clone() for name, tensor in load_file(path).items()}
+    change(tensors)
+    save_file(tensors, path, metadata={"format": "pt"})
+
+
+def rewrite_config(folder: Path, **values: Any) -> None:
+    """Change the configuration of a saved model."""
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | values), encoding="utf-8")
+
+
+def test_the_base_gives_no_hook() -> None:
+    base = SpanNERModel(SpanNERConfig(encoder_config={"model_type": "bert", "num_hidden_layers": 1, "hidden_size": 12}))
+    with pytest.raises(NotImplementedError):
+        base.score_spans(torch.zeros(1, 1, 12), torch.ones(1, 1, dtype=torch.bool), None, {})
+    with pytest.raises(NotImplementedError):
+        base.compute_loss(None, torch.zeros(1, 0, 3))
+    with pytest.raises(NotImplementedError):
+        base.candidate_spans(None, {})
+    assert base.unreachable([(0, 1, 0)]) == 0
+
+
+def test_loss_is_the_sum_over_sentences_by_the_sentences_of_the_step(
+    model: SpanNERModel, batch: dict[str, Tensor]
+) -> None:
+    losses = model.compute_loss(model(**batch), batch["labels"])
+    assert losses.shape == (5,)
+    assert model(**batch).loss.item() == pytest.approx(losses.sum().item() / 5)
+    assert model(**batch, num_items_in_batch=20).loss.item() == pytest.approx(losses.sum().item() / 20)
+    del batch["labels"]
+    assert model(**batch).loss is None
+
+
+def test_decode_is_resolved_calibrated_and_above_the_threshold(
+    model: SpanNERModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """logit(0.9) = ln 9 and temperature 2 give 0.75; logit(0.5) = 0 stays."""
+    model.config.temperature = 2.0
+    table = pack_spans([[Span(0, 2, 0, 0.9), Span(1, 3, 1, 0.8), Span(3, 4, 2, 0.5)], []])
+    monkeypatch.setattr(model, "candidate_spans", lambda output, decoding: table)
+    output = SimpleNamespace(word_mask=torch.ones(2, 5, dtype=torch.bool))
+    first, second = model.decode(output)
+    assert first == [Span(0, 2, 0, pytest.approx(0.75)), Span(3, 4, 2, pytest.approx(0.5))]
+    assert second == []
+    assert len(model.decode(output, {"threshold": 0.6})[0]) == 1
+    assert len(model.decode(output, {"overlap": "any"})[0]) == 3
+
+
+def test_unknown_decoding_setting_is_refused(model: SpanNERModel, batch: dict[str, Tensor]) -> None:
+    with pytest.raises(ValueError, match="unknown decoding parameter treshold"):
+        model(**batch, decoding={"treshold": 0.5})
+
+
+def test_from_encoder_refuses_unknown_fields(tiny_encoder: Path) -> None:
+    with pytest.raises(ValueError, match="unknown field afine_size of BoundarySmoothingConfig"):
+        BoundarySmoothingModel.from_encoder(tiny_encoder, ["A"], afine_size=3)
+    with pytest.raises(ValueError, match="affine_size"):
+        BoundarySmoothingModel.from_encoder(tiny_encoder, ["A"], affine_size=0)
+
+
+def test_from_encoder_keeps_the_order_of_labels(tiny_model: Callable[..., SpanNERModel]) -> None:
+    config = tiny_model(labels=("Z", "A", "10")).config
+    assert config.id2label == {0: "Z", 1: "A", 2: "10"}
+    assert config.label2id == {"Z": 0, "A": 1, "10": 2}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_saving_and_loading_changes_no_weight(
+    method: str, tiny_model: Callable[..., SpanNERModel], tmp_path: Path, messages: list[str]
+) -> None:
+    made = tiny_model(method)
+    made.save_pretrained(tmp_path)
+    for loader in (type(made), AutoModel):
+        again = loader.from_pretrained(tmp_path)
+        assert type(again) is type(made)
+        assert not again.training
+        assert again.state_dict().keys() == made.state_dict().keys()
+        assert all(map(torch.equal, again.state_dict().values(), made.state_dict().values()))
+    assert messages == []
+
+
+def test_a_saved_folder_is_complete(saved: Path, tiny_encoder: Path) -> None:
+    names = {path.name for path in saved.iterdir()}
+    assert {"config.json", "model.safetensors", *SOURCE} <= names
+    assert not any(name.startswith("trainer_") for name in names)
+    config = json.loads((saved / "config.json").read_text(encoding="utf-8"))
+    assert config["custom_pipelines"] == {
+        "span-ner": {"impl": "pipeline_span_ner.SpanNERPipeline", "pt": ["AutoModel"], "type": "text"}
+    }
+    assert config["auto_map"]["AutoModel"] == "modeling_boundary_smoothing.BoundarySmoothingModel"
+    assert "/" not in config["encoder_config"].get("_name_or_path", "")
+    for path in saved.glob("*.json"):
+        text = path.read_text(encoding="utf-8")
+        assert str(tiny_encoder) not in text
+        assert not [value for value in strings(json.loads(text)) if Path(value).is_absolute()]
+
+
+def strings(value: Any) -> Iterator[str]:
+    """All strings in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from strings(inner)
+
+
+def test_only_the_main_process_writes_source(model: SpanNERModel, tmp_path: Path) -> None:
+    model.save_pretrained(tmp_path, is_main_process=False)
+    assert not list(tmp_path.glob("*.py"))
+
+
+def test_dtype_is_saved_and_loaded(model: SpanNERModel, tmp_path: Path) -> None:
+    model.to(torch.bfloat16).save_pretrained(tmp_path)
+    again = AutoModel.from_pretrained(tmp_path, dtype="auto")
+    assert {parameter.dtype for parameter in again.parameters()} == {torch.bfloat16}
+    assert AutoModel.from_pretrained(tmp_path, dtype=torch.float32).dtype == torch.float32
+
+
+def test_settings_given_at_loading_win_and_are_checked(saved: Path) -> None:
+    assert AutoModel.from_pretrained(saved, threshold=0.5).config.threshold == 0.5
+    with pytest.raises(ValueError, match="threshold must be a number in"):
+        AutoModel.from_pretrained(saved, threshold=2)
+
+
+def test_the_encoder_can_be_taken_out(saved: Path, model: SpanNERModel) -> None:
+    encoder = BertModel.from_pretrained(saved, add_pooling_layer=False, config=model.config.encoder_config)
+    expected = model.word_encoder.encoder.state_dict()
+    assert all(torch.equal(tensor, expected[name]) for name, tensor in encoder.state_dict().items())
+
+
+def test_missing_weights_are_an_error_that_names_them(saved: Path) -> None:
+    """P-02, item 0."""
+    rewrite(saved, lambda tensors: [tensors.pop(name) for name in list(tensors) if name.startswith("biaffine.")])
+    with pytest.raises(ValueError, match=r"lacks 4 weights of BoundarySmoothingModel, e.g. biaffine.bias"):
+        AutoModel.from_pretrained(saved)
+
+
+def test_an_extra_tensor_is_named_in_a_warning(saved: Path, messages: list[str]) -> None:
+    """P-02, item 1."""
+    rewrite(saved, lambda tensors: tensors.update({"stranger.weight": torch.zeros(2)}))
+    AutoModel.from_pretrained(saved)
+    assert "stranger.weight" in "\n".join(messages)
+
+
+def test_a_head_of_another_size_is_an_error_that_names_both_shapes(saved: Path, messages: list[str]) -> None:
+    """P-02, item 2: four classes in the weights, three in the configuration."""
+    rewrite_config(saved, id2label={"0": "A", "1": "B"})
+    with pytest.raises(Exception, match="mismatch") as error:  # noqa: PT011
+        AutoModel.from_pretrained(saved)
+    told = str(error.value) + "\n".join(messages)
+    assert "biaffine.bias" in told
+    assert "[4]" in told
+    assert "[3]" in told
+
+
+def test_a_new_label_set_is_an_explicit_choice(saved: Path, model: SpanNERModel) -> None:
+    labels = {0: "A", 1: "B", 2: "C", 3: "D"}
+    again = AutoModel.from_pretrained(saved, id2label=labels, ignore_mismatched_sizes=True)
+    assert again.config.num_labels == 4
+    assert again.biaffine.bias.shape == (5,)
+    assert all(torch.isfinite(parameter).all() for parameter in again.parameters())
+    assert torch.equal(again.start_layer.weight, model.start_layer.weight)
+    assert again.biaffine.pair_weight.abs().sum() > 0
+
+
+def test_an_encoder_is_not_a_span_model(tiny_encoder: Path, saved: Path) -> None:
+    """P-02, item 4: with the encoder's own configuration, and with one that claims a span model."""
+    with pytest.raises(ValueError, match="from_encoder"):
+        BoundarySmoothingModel.from_pretrained(tiny_encoder)
+    (saved / "model.safetensors").write_bytes((tiny_encoder / "model.safetensors").read_bytes())
+    with pytest.raises(ValueError, match="from_encoder"):
+        AutoModel.from_pretrained(saved)
+
+
+def test_a_cut_file_is_named(saved: Path) -> None:
+    """P-02, item 5."""
+    path = saved / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(Exception, match=r"model\.safetensors"):  # noqa: PT011
+        AutoModel.from_pretrained(saved)
+
+
+class Bomb:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Callable, tuple]:
+        return Path.touch, (self.marker,)
+
+
+def test_pickled_weights_are_refused(saved: Path, tmp_path: Path) -> None:
+    """S-01, item 0."""
+    marker = tmp_path / "marker.txt"
+    (saved / "model.safetensors").unlink()
+    torch.save({"biaffine.bias": Bomb(marker)}, saved / "pytorch_model.bin")
+    with pytest.raises(OSError, match="safetensors"):
+        AutoModel.from_pretrained(saved)
+    assert not marker.exists()
+
+
+def test_code_of_another_repository_is_not_fetched_without_trust(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S-01, item 2."""
+    fetched = []
+    for name in ("get_class_from_dynamic_module", "get_cached_module_file"):
+        monkeypatch.setattr(f"transformers.dynamic_module_utils.{name}", lambda *given, **_: fetched.append(given))
+    rewrite_config(saved, auto_map={"AutoModel": "somewhere/else--evil.Model", "AutoConfig": "somewhere/else--evil.C"})
+    assert type(AutoModel.from_pretrained(saved)) is BoundarySmoothingModel
+    rewrite_config(saved, model_type="evil")
+    with pytest.raises(ValueError, match="trust_remote_code"):
+        AutoConfig.from_pretrained(saved, trust_remote_code=False)
+    assert fetched == []
+
+
+class FakeHub:
+    """Takes uploads as the Hub would, and notes the files of a folder."""
+
+    uploads: list[dict[str, Any]]
+
+    def __init__(self, **_: Any) -> None:
+        self.files: list[str] = []
+
+    def create_repo(self, repo_id: str, **_: Any) -> SimpleNamespace:
+        """A repository in the user's name."""
+        return SimpleNamespace(repo_id=f"me/{repo_id.split('/')[-1]}")
+
+    def upload_folder(self, *, repo_id: str, folder_path: str | Path, **given: Any) -> None:
+        """Note what lies in the folder now."""
+        files = sorted(path.name for path in Path(folder_path).iterdir())
+        FakeHub.uploads.append({"repo_id": repo_id, "files": files, **given})
+
+    def create_commit(self, *, repo_id: str, operations: list[Any], **given: Any) -> None:
+        """Note what a commit adds."""
+        FakeHub.uploads.append({"repo_id": repo_id, "files": sorted(one.path_in_repo for one in operations), **given})
+
+
+def test_saving_uploads_the_complete_folder(
+    model: SpanNERModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FakeHub.uploads = []
+    monkeypatch.setattr(huggingface_hub, "HfApi", FakeHub)
+    model.save_pretrained(tmp_path / "tagger", push_to_hub=True, commit_message="First", private=True)
+    (upload,) = FakeHub.uploads
+    assert (upload["repo_id"], upload["commit_message"]) == ("me/tagger", "First")
+    assert {"config.json", "model.safetensors", *SOURCE} <= set(upload["files"])
+    assert upload["files"] == sorted(path.name for path in (tmp_path / "tagger").iterdir())
+
+
+def test_push_to_hub_hands_over_the_source(model: SpanNERModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    FakeHub.uploads = []
+    monkeypatch.setattr(hub, "_hf_api", FakeHub())
+    model.push_to_hub("me/tagger")
+    (upload,) = FakeHub.uploads
+    assert upload["repo_id"] == "me/tagger"
+    assert {"README.md", "config.json", "model.safetensors", *SOURCE} <= set(upload["files"])

@@ -1,0 +1,129 @@
+"""The paper's optimisation recipe as defaults, and the floor of the loss in the log."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import PreTrainedTokenizerBase
+
+from hf_spanner import SpanNERCollator, SpanNERModel
+from hf_spanner.methods.boundary_smoothing.loss_boundary_smoothing import legal_spans, smoothed_targets
+from hf_spanner.methods.boundary_smoothing.trainer_boundary_smoothing import (
+    BoundarySmoothingTrainer,
+    BoundarySmoothingTrainingArguments,
+)
+
+# Ten words, one entity (1, 3), epsilon 0.2, D 1: the gold cell is (0.8, 0.2), four ring cells are (0.05, 0.95) each.
+FULL_RING = -0.8 * math.log(0.8) - 0.2 * math.log(0.2) - 4 * (0.05 * math.log(0.05) + 0.95 * math.log(0.95))
+TEN_WORDS = {"tokens": ["a"] * 10, "entities": [{"start": 1, "end": 3, "label": "PER"}]}
+ONE_WORD = {"tokens": ["a"], "entities": [{"start": 0, "end": 1, "label": "PER"}]}  # all mass returns: entropy 0
+
+
+def trainer_for(
+    model: SpanNERModel, tokenizer: PreTrainedTokenizerBase, folder: Path, rows: list, **arguments: Any
+) -> BoundarySmoothingTrainer:
+    args = BoundarySmoothingTrainingArguments(
+        output_dir=str(folder),
+        report_to="none",
+        use_cpu=True,
+        disable_tqdm=True,
+        eval_strategy="no",
+        save_strategy="no",
+        load_best_model_at_end=False,
+        num_train_epochs=1,
+        train_sampling_strategy="sequential",
+        **arguments,
+    )
+    return BoundarySmoothingTrainer(model=model, args=args, train_dataset=rows, processing_class=tokenizer)
+
+
+def test_defaults_are_the_recipe_of_the_paper(tmp_path: Path) -> None:
+    """Section 4.1: 50 epochs, batch 48, two learning rates, warm-up over 20 % of the steps, clipping at 5."""
+    args = BoundarySmoothingTrainingArguments(output_dir=str(tmp_path))
+    assert (args.num_train_epochs, args.per_device_train_batch_size, args.max_grad_norm) == (50, 48, 5.0)
+    assert (args.learning_rate, args.head_learning_rate) == (2e-5, 2e-3)
+    assert (args.warmup_steps, args.lr_scheduler_type, args.weight_decay) == (0.2, "linear", 0.01)
+    assert "adamw" in args.optim
+    assert args.load_best_model_at_end
+    assert args.metric_for_best_model == "f1"
+
+
+def test_target_entropy_of_each_sentence_by_hand(
+    tiny_model: Callable[..., SpanNERModel], tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+) -> None:
+    model = tiny_model(smoothing_epsilon=0.2)
+    trainer = trainer_for(model, tokenizer, tmp_path, [TEN_WORDS])
+    batch = trainer.span_collator([ONE_WORD, TEN_WORDS, {**TEN_WORDS, "entities": []}])
+    parts = trainer.loss_parts(model(**batch), batch["labels"])
+    assert list(parts) == ["target_entropy"]
+    assert parts["target_entropy"].tolist() == pytest.approx([0.0, FULL_RING, 0.0], abs=1e-5)
+    assert pytest.approx(1.294463, abs=1e-6) == FULL_RING
+
+
+def test_loss_reaches_the_target_entropy_where_the_model_equals_the_targets(
+    tiny_model: Callable[..., SpanNERModel], tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+) -> None:
+    """Cross entropy is entropy plus divergence."""
+    model = tiny_model(smoothing_epsilon=0.2)
+    trainer = trainer_for(model, tokenizer, tmp_path, [TEN_WORDS])
+    batch = trainer.span_collator([TEN_WORDS])
+    output = model(**batch)
+    is_legal = legal_spans(output.word_mask)
+    targets = smoothed_targets(batch["labels"], is_legal, epsilon=0.2, distance=1, num_labels=3)
+    output.logits = targets.clamp(min=1e-12).log()
+    assert model.compute_loss(output, batch["labels"]).item() == pytest.approx(FULL_RING, abs=1e-5)
+    assert trainer.loss_parts(output, batch["labels"])["target_entropy"].item() == pytest.approx(FULL_RING, abs=1e-5)
+
+
+@pytest.mark.parametrize("accumulated", [1, 2])
+def test_target_entropy_is_logged_as_a_mean_over_the_steps_of_the_loss(
+    tiny_model: Callable[..., SpanNERModel], tokenizer: PreTrainedTokenizerBase, tmp_path: Path, accumulated: int
+) -> None:
+    """Two steps, the first of two sentences (mean H / 2), the last of one (H): logged 3 H / 4, once an epoch."""
+    rows = [TEN_WORDS, ONE_WORD, TEN_WORDS]
+    trainer = trainer_for(
+        tiny_model(smoothing_epsilon=0.2),
+        tokenizer,
+        tmp_path,
+        rows,
+        per_device_train_batch_size=2 // accumulated,
+        gradient_accumulation_steps=accumulated,
+    )
+    trainer.train()
+    logged = [entry for entry in trainer.state.log_history if "target_entropy" in entry]
+    assert len(logged) == 1
+    assert logged[0]["target_entropy"] == pytest.approx(0.75 * FULL_RING, abs=1e-5)
+    assert logged[0]["loss"] > logged[0]["target_entropy"]
+
+
+def test_hard_targets_have_no_floor(
+    tiny_model: Callable[..., SpanNERModel], tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+) -> None:
+    trainer = trainer_for(tiny_model(smoothing_epsilon=0.0), tokenizer, tmp_path, [TEN_WORDS])
+    trainer.train()
+    assert [entry["target_entropy"] for entry in trainer.state.log_history if "loss" in entry] == [0.0]
+
+
+class NoSynchronisation(TorchDispatchMode):
+    """Fails where a number would travel from the device to the host."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert func.overloadpacket not in (torch.ops.aten._local_scalar_dense, torch.ops.aten.nonzero), func
+        return func(*args, **(kwargs or {}))
+
+
+def test_parts_are_computed_without_waiting_for_the_device(
+    tiny_model: Callable[..., SpanNERModel], tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+) -> None:
+    model = tiny_model()
+    trainer = trainer_for(model, tokenizer, tmp_path, [TEN_WORDS])
+    batch = SpanNERCollator(tokenizer, model.config.label2id)([TEN_WORDS, ONE_WORD])
+    output = model(**batch)
+    with NoSynchronisation():
+        trainer.loss_parts(output, batch["labels"])
+    with pytest.raises(AssertionError), NoSynchronisation():
+        output.loss.item()

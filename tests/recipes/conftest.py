@@ -1,0 +1,55 @@
+"""The programs of `recipes/`, and a tiny saved model for them."""
+
+import importlib.util
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from transformers import AutoTokenizer
+
+from hf_spanner import SpanNERModel
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+
+
+@pytest.fixture(scope="session")
+def program() -> Callable[[str], ModuleType]:
+    """Imports `recipes/<name>.py` from its file, under a name that hides no library."""
+
+    def load(name: str) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(f"recipes_{name}", RECIPES / f"{name}.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def saved_model(
+    tiny_model: Callable[..., SpanNERModel], tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """Folder of a tiny random model that believes in many spans."""
+    folder = tmp_path_factory.mktemp("saved")
+    model = tiny_model(overlap="nested", lstm_layers=0)
+    model.biaffine.linear_weight.data.mul_(40)
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tiny_encoder).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def write_jsonl(tmp_path: Path) -> Callable[[str, Iterable[Mapping[str, Any]]], Path]:
+    """Writes rows to a file of the test's own folder."""
+
+    def write(name: str, rows: Iterable[Mapping[str, Any]]) -> Path:
+        path = tmp_path / name
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        return path
+
+    return write

@@ -1,0 +1,164 @@
+"""The prediction program: formats, order, resume, errors."""
+
+import gzip
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from transformers import pipeline
+
+from hf_spanner import load_rows
+
+TEXTS = ["Ana met Bo in Oslo .", "", "Mira Stone works for the Bank of Oslo", "Oslo"]
+
+
+@pytest.fixture
+def predict(program: Callable[[str], ModuleType]) -> ModuleType:
+    return program("predict")
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def expected_entities(folder: Path, texts: list, **settings: Any) -> list[list[tuple[int, int, str]]]:
+    unit = "word_" if settings.get("pretokenized") else ""
+    return [
+        [(entity[f"{unit}start"], entity[f"{unit}end"], entity["entity_group"]) for entity in of_text]
+        for of_text in pipeline("span-ner", model=str(folder))(texts, **settings)
+    ]
+
+
+def spans(record: dict[str, Any]) -> list[tuple[int, int, str]]:
+    return [(entity["start"], entity["end"], entity["label"]) for entity in record["entities"]]
+
+
+def test_texts_and_words_of_several_files_keep_their_order(
+    predict: ModuleType, saved_model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "a.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    words = [text.split() for text in TEXTS]
+    mixed = [{"tokens": words[0], "id": "x"}, {"text": TEXTS[2]}, {"tokens": []}, {"tokens": words[2]}]
+    with gzip.open(tmp_path / "b.jsonl.gz", "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps(record) + "\n\n" for record in mixed)
+    target = tmp_path / "out.jsonl"
+    files = [str(tmp_path / "a.txt"), str(tmp_path / "b.jsonl.gz")]
+    predict.main([str(saved_model), *files, "--output", str(target)])
+    found = lines_of(target)
+    of_texts = expected_entities(saved_model, TEXTS)
+    of_words = expected_entities(saved_model, words, pretokenized=True)
+    assert of_texts[0] != []
+    assert [spans(record) for record in found] == [*of_texts, of_words[0], of_texts[2], [], of_words[2]]
+    assert [record.get("text") for record in found[:4]] == TEXTS
+    assert found[4]["id"] == "x"
+    assert all(
+        record["text"][entity["start"] : entity["end"]] == entity["text"]
+        for record in found[:4]
+        for entity in record["entities"]
+    )
+
+
+def test_output_reads_as_data_again(predict: ModuleType, saved_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("\n".join(TEXTS), encoding="utf-8")
+    target = tmp_path / "out.jsonl"
+    predict.main([str(saved_model), str(tmp_path / "a.txt"), "--output", str(target)])
+    rows = load_rows(target)
+    assert [len(row["entities"]) for row in rows] == [len(record["entities"]) for record in lines_of(target)]
+
+
+def test_decoding_parameters_reach_the_model(predict: ModuleType, saved_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("\n".join(TEXTS), encoding="utf-8")
+    options = ["--threshold", "0.6", "--overlap", "flat", "--output", str(tmp_path / "out.jsonl")]
+    predict.main([str(saved_model), str(tmp_path / "a.txt"), *options])
+    found = [spans(record) for record in lines_of(tmp_path / "out.jsonl")]
+    assert found == expected_entities(saved_model, TEXTS, threshold=0.6, overlap="flat")
+    assert sum(map(len, found)) < sum(map(len, expected_entities(saved_model, TEXTS)))
+
+
+def test_standard_input_to_standard_output(
+    predict: ModuleType, saved_model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    stream = io.TextIOWrapper(io.BytesIO("Oslo\r\nZo\u00eb\n".encode()))
+    monkeypatch.setattr(sys, "stdin", stream)
+    predict.main([str(saved_model)])
+    assert [json.loads(line)["text"] for line in capsys.readouterr().out.splitlines()] == ["Oslo", "Zo\u00eb"]
+
+
+def test_resume_cuts_a_broken_line_and_gives_the_same_file(
+    predict: ModuleType, saved_model: Path, tmp_path: Path
+) -> None:
+    source, whole, target = tmp_path / "a.txt", tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
+    source.write_text("\n".join(TEXTS), encoding="utf-8")
+    predict.main([str(saved_model), str(source), "--output", str(whole)])
+    lines = whole.read_bytes().splitlines(keepends=True)
+    target.write_bytes(b"".join(lines[:2]) + lines[2][:9])
+    predict.main([str(saved_model), str(source), "--output", str(target), "--resume"])
+    assert [spans(record) for record in lines_of(target)] == [spans(record) for record in lines_of(whole)]
+    before = target.read_bytes()
+    predict.main([str(saved_model), str(source), "--output", str(target), "--resume"])
+    assert target.read_bytes() == before
+
+
+def test_resume_refuses_the_output_of_another_input(predict: ModuleType, saved_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("\n".join(TEXTS), encoding="utf-8")
+    (tmp_path / "out.jsonl").write_text('{"text": "another", "entities": []}\n', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"out\.jsonl, line 1, is not from this input"):
+        predict.main([str(saved_model), str(tmp_path / "a.txt"), "--output", str(tmp_path / "out.jsonl"), "--resume"])
+
+
+def test_an_output_is_not_overwritten(predict: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    (tmp_path / "out.jsonl").write_text("precious", encoding="utf-8")
+    with pytest.raises(SystemExit):
+        predict.main(["model", "a.txt", "--output", str(tmp_path / "out.jsonl")])
+    assert "exists" in capsys.readouterr().err
+    assert (tmp_path / "out.jsonl").read_text(encoding="utf-8") == "precious"
+
+
+def test_chunks_are_written_before_a_later_line_fails(
+    predict: ModuleType, saved_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(predict, "CHUNK", 2)
+    source = tmp_path / "a.jsonl"
+    source.write_text('{"text": "Oslo"}\n{"text": "Ana"}\n{"text": "Bo"}\n{"text": 3}\n', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"a\.jsonl, line 4: text is 3 .* a string"):
+        predict.main([str(saved_model), str(source), "--output", str(tmp_path / "out.jsonl")])
+    assert [record["text"] for record in lines_of(tmp_path / "out.jsonl")] == ["Oslo", "Ana"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "line is '{'"),
+        ("[1]", "one JSON object a line"),
+        ('{"id": "a"}', "fields is .*either text or tokens"),
+        ('{"text": "a", "tokens": ["a"]}', "fields is .*either text or tokens"),
+        ('{"tokens": ["a", 3]}', r"tokens\[1\] is 3"),
+        ('{"tokens": ["a", ""]}', r"tokens\[1\] is ''"),
+        ('{"tokens": "a b"}', "tokens is 'a b'.*a list of strings"),
+        ('{"text": "\\ud800"}', "one JSON object a line .*surrogates"),
+    ],
+)
+def test_a_malformed_line_is_named_with_its_field(predict: ModuleType, line: str, message: str) -> None:
+    with pytest.raises(ValueError, match=rf"^file\.jsonl, line 7: .*{message}"):
+        predict.json_record(line, "file.jsonl, line 7")
+
+
+def test_an_unknown_suffix_asks_for_the_format(predict: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("Oslo\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"a\.csv: the suffix is none of .* give --format"):
+        next(predict.input_records(str(tmp_path / "a.csv"), None))
+    assert next(predict.input_records(str(tmp_path / "a.csv"), "text")) == {"text": "Oslo"}
+
+
+def test_records_are_read_as_they_are_needed(predict: ModuleType, tmp_path: Path) -> None:
+    """A bad line behind the first does no harm until it is reached."""
+    (tmp_path / "a.jsonl").write_text('{"text": "Oslo"}\nbad\n', encoding="utf-8")
+    records = predict.input_records(str(tmp_path / "a.jsonl"), None)
+    assert next(records) == {"text": "Oslo"}
+    with pytest.raises(ValueError, match="line 2"):
+        next(records)

