@@ -1,6 +1,6 @@
 """Text or words in, entities with scores and offsets out."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from itertools import islice
 from typing import Any
 
@@ -66,7 +66,7 @@ class SpanNERPipeline(ChunkPipeline):
         if not isinstance(inputs, Iterable) or isinstance(inputs, (bytes, Mapping)):
             raise TypeError(f"input at position 0 must be a text, got {type(inputs).__name__}")
         answers = self._answers(inputs, pretokenized, decoding, batch_size)
-        return list(answers) if isinstance(inputs, Sequence) or hasattr(inputs, "__len__") else answers
+        return list(answers) if isinstance(inputs, Sized) else answers
 
     def _sanitize_parameters(
         self, pretokenized: bool | None = None, **decoding: Any

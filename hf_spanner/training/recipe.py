@@ -176,7 +176,9 @@ def _check_paths(values: Mapping[str, Any], path: str | Path) -> None:
     """A recipe may come from anywhere, so its own data paths stay inside the working folder or are absolute."""
     for name, value in (values.get("data") or {}).items():
         if isinstance(value, str) and ".." in Path(value).parts:
-            raise ValueError(f"{path}: data.{name} must be a path without '..', got {value!r}; give it on the command line")
+            raise ValueError(
+                f"{path}: data.{name} must be a path without '..', got {value!r}; give it on the command line"
+            )
 
 
 def _override(values: dict[str, Any], override: str) -> None:

@@ -53,7 +53,8 @@ class SpanNERTrainingArguments(TrainingArguments):
         """Check what would break span training, then fill the rest."""
         if self.label_smoothing_factor:
             raise ValueError(
-                f"label_smoothing_factor must be 0: it would replace the method's loss, got {self.label_smoothing_factor}"
+                "label_smoothing_factor must be 0: it would replace the method's loss, "
+                f"got {self.label_smoothing_factor}"
             )
         if self.dataloader_drop_last:
             raise ValueError("dataloader_drop_last must be False: it would leave rows out of the evaluation, got True")
@@ -119,7 +120,9 @@ class SpanNERTrainer(Trainer):
     def _training_windows(self, rows: Rows, model: SpanNERModel) -> Dataset:
         windows, report = window_rows(rows, self.span_collator.word_tokenizer, self._config)
         lost = sum(
-            model.unreachable([(entity["start"], entity["end"], self._config.label2id[entity["label"]]) for entity in gold])
+            model.unreachable(
+                [(entity["start"], entity["end"], self._config.label2id[entity["label"]]) for entity in gold]
+            )
             for gold in windows["entities"]
         )
         logger.warning("training data: %s; %d that the method cannot reach", report, lost)
@@ -134,9 +137,7 @@ class SpanNERTrainer(Trainer):
             return super().evaluate(dataset, ignore_keys, metric_key_prefix)
         return super().evaluate(self._evaluation_windows(dataset), ignore_keys, metric_key_prefix)
 
-    def predict(
-        self, test_dataset: Any, ignore_keys: list[str] | None = None, metric_key_prefix: str = "test"
-    ) -> Any:
+    def predict(self, test_dataset: Any, ignore_keys: list[str] | None = None, metric_key_prefix: str = "test") -> Any:
         """Spans of rows: `predictions` holds for each row its entities as dicts, in the order of the rows."""
         output = super().predict(self._evaluation_windows(test_dataset), ignore_keys, metric_key_prefix)
         spans = self.merged_spans(output.predictions, output.label_ids)
@@ -235,9 +236,7 @@ class SpanNERTrainer(Trainer):
         for row in range(len(self._evaluated_rows)):
             parts = sorted(of_row[row])
             tables = [packed[place] for _, place in parts]
-            spans = merge_windows(
-                tables, [window for window, _ in parts], config.merge_settings(), config.decoding()
-            )
+            spans = merge_windows(tables, [window for window, _ in parts], config.merge_settings(), config.decoding())
             merged.append([span_dict(span, config.id2label) for span in spans])
         return merged
 

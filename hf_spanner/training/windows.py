@@ -48,8 +48,14 @@ class WindowReport:
     def __str__(self) -> str:
         """One line for the log."""
         kinds = ("without_tokens", "longer_than_overlap", "unknown_label")
-        lost = [f"{getattr(self, kind)} {kind.replace('_', ' ')}, e.g. {self.examples[kind]}" for kind in kinds if kind in self.examples]
-        return f"{self.rows} rows in {self.windows} windows, {self.entities} entities" + "".join(f"; {text}" for text in lost)
+        lost = [
+            f"{getattr(self, kind)} {kind.replace('_', ' ')}, e.g. {self.examples[kind]}"
+            for kind in kinds
+            if kind in self.examples
+        ]
+        return f"{self.rows} rows in {self.windows} windows, {self.entities} entities" + "".join(
+            f"; {text}" for text in lost
+        )
 
 
 def window_rows(
@@ -123,7 +129,11 @@ def _window_row(
 
 
 def _contexts(
-    rows: Sequence[Mapping[str, Any]], texts: Sequence[TokenizedWords], place: int, config: SpanNERConfig, is_whole: bool
+    rows: Sequence[Mapping[str, Any]],
+    texts: Sequence[TokenizedWords],
+    place: int,
+    config: SpanNERConfig,
+    is_whole: bool,
 ) -> tuple[list[int], list[int]]:
     """Token ids of neighbouring sentences of the same document, as far as the window has room, half on each side."""
     document = rows[place].get("document")
@@ -131,7 +141,9 @@ def _contexts(
         return [], []
     reach = range(1, config.context_sentences + 1)
     before = [place - step for step in reach if place - step >= 0 and rows[place - step].get("document") == document]
-    behind = [place + step for step in reach if place + step < len(rows) and rows[place + step].get("document") == document]
+    behind = [
+        place + step for step in reach if place + step < len(rows) and rows[place + step].get("document") == document
+    ]
     left = [token for neighbour in reversed(before) for token in texts[neighbour].ids]
     right = [token for neighbour in behind for token in texts[neighbour].ids]
     room = config.window_size - len(texts[place].ids)

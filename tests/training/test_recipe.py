@@ -104,7 +104,7 @@ def test_wrong_overrides_are_refused(write: Write, override: str, message: str) 
         ("data/train.txt", "../../secret.txt", "data.train must be a path without '..', got '../../secret.txt'"),
         ("data/train.txt", "a/../../b.txt", "data.train must be a path without"),
         ("data:\n", "data: 3\nrest:\n", "data must hold keys and values, got 3"),
-        ("paper: {f1: 93.65, where: \"Table 2\"}", "paper: x", "paper must hold keys and values"),
+        ('paper: {f1: 93.65, where: "Table 2"}', "paper: x", "paper must hold keys and values"),
         ("use_cpu: true", "label_smoothing_factor: 0.1", "label_smoothing_factor must be 0"),
     ],
 )
@@ -133,9 +133,7 @@ def test_output_may_go_under_the_hugging_face_home(write: Write) -> None:
     assert recipe.training.output_dir == f"{HF_HOME}/hf_spanner/x"
 
 
-def test_encoder_inside_a_package_is_looked_up(
-    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_encoder_inside_a_package_is_looked_up(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "carrier_of_encoders" / "model"
     folder.mkdir(parents=True)
     (folder.parent / "__init__.py").write_text("raise RuntimeError('looked up, never run')")
@@ -150,13 +148,17 @@ def test_encoder_inside_a_package_is_looked_up(
 
 
 def test_rows_are_read_from_files(write: Write, tmp_path: Path) -> None:
-    overrides = []
+    overrides = ["data.format=conll"]
     for name, word in (("train", "Ana"), ("dev", "Bo"), ("test", "Oslo")):
         path = tmp_path / f"{name}.txt"
         path.write_text(f"{word} I-PER\nruns O\n\n", encoding="utf-8")
         overrides.append(f"data.{name}={path}")
     rows = Recipe.from_yaml(write(GOOD), overrides).data.load()
-    assert [rows[name][0]["tokens"] for name in ("train", "dev", "test")] == [["Ana", "runs"], ["Bo", "runs"], ["Oslo", "runs"]]
+    assert [rows[name][0]["tokens"] for name in ("train", "dev", "test")] == [
+        ["Ana", "runs"],
+        ["Bo", "runs"],
+        ["Oslo", "runs"],
+    ]
     assert [dict(entity) for entity in rows["dev"][0]["entities"]] == [{"start": 0, "end": 1, "label": "PER"}]
 
 

@@ -24,7 +24,9 @@ Make = Callable[..., SpanNERModel]
 def trainer_for(
     model: SpanNERModel, tokenizer: PreTrainedTokenizerBase, folder: Path, **arguments: Any
 ) -> SpanNERTrainer:
-    own = {name: arguments.pop(name) for name in ("train_dataset", "eval_dataset", "compute_metrics") if name in arguments}
+    own = {
+        name: arguments.pop(name) for name in ("train_dataset", "eval_dataset", "compute_metrics") if name in arguments
+    }
     settings = {"report_to": "none", "use_cpu": True, "disable_tqdm": True, "num_train_epochs": 1, **arguments}
     if "eval_dataset" not in own:
         settings = {"eval_strategy": "no", "save_strategy": "no", "load_best_model_at_end": False, **settings}
@@ -119,7 +121,10 @@ def test_gold_that_no_window_holds_is_reported_and_counts_as_missed(
 ) -> None:
     model = tiny_model(window_size=10, window_overlap=3)
     row = {"tokens": ["a"] * 30, "entities": [{"start": 4, "end": 18, "label": "ORG"}]}
-    twice = {"tokens": ["a"], "entities": [{"start": 0, "end": 1, "label": "ORG"}, {"start": 0, "end": 1, "label": "PER"}]}
+    twice = {
+        "tokens": ["a"],
+        "entities": [{"start": 0, "end": 1, "label": "ORG"}, {"start": 0, "end": 1, "label": "PER"}],
+    }
     with caplog.at_level(logging.WARNING):
         trainer = trainer_for(model, tokenizer, tmp_path, train_dataset=[row, twice])
     assert "1 longer than overlap, e.g. 'a a" in caplog.text

@@ -14,7 +14,9 @@ from hf_spanner.training.windows import window_rows
 LABELS = {0: "LOC", 1: "ORG", 2: "PER"}
 
 
-def settings_of(window_size: int = 510, window_overlap: int = 127, context_sentences: int = 0) -> BoundarySmoothingConfig:
+def settings_of(
+    window_size: int = 510, window_overlap: int = 127, context_sentences: int = 0
+) -> BoundarySmoothingConfig:
     return BoundarySmoothingConfig(
         id2label=LABELS,
         label2id={label: index for index, label in LABELS.items()},

@@ -23,9 +23,7 @@ def smoothing_ring(epsilon: float, distance: int) -> list[tuple[int, int, float]
     ]
 
 
-def smoothed_targets(
-    labels: Tensor, is_legal: Tensor, *, epsilon: float, distance: int, num_labels: int
-) -> Tensor:
+def smoothed_targets(labels: Tensor, is_legal: Tensor, *, epsilon: float, distance: int, num_labels: int) -> Tensor:
     """Distribution over types and none for every span, with part of a gold span's mass on its neighbours.
 
     Paper: section 3.2 and Figure 1b. The gold span keeps 1 - epsilon, ring d = 1..D shares epsilon / D. What would fall

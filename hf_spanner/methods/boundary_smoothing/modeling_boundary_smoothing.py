@@ -20,7 +20,7 @@ from hf_spanner.methods.boundary_smoothing.loss_boundary_smoothing import (
 
 @dataclass
 class BoundarySmoothingOutput(SpanNEROutput):
-    """Adds nothing to the common output; `logits` is (B, N, N, C + 1), cell (i, j) the span of words i to j, none last."""
+    """The common output; `logits` is (B, N, N, C + 1), cell (i, j) the span of words i to j, none last."""
 
 
 class BoundarySmoothingModel(SpanNERModel):
@@ -128,7 +128,9 @@ class Biaffine(nn.Module):
         """
         batch_size, num_words, size = starts.shape
         starts, ends = self.dropout(starts), self.dropout(ends)
-        start_weight, end_weight, width_weight = self.linear_weight.split([size, size, self.linear_weight.shape[1] - 2 * size], 1)
+        start_weight, end_weight, width_weight = self.linear_weight.split(
+            [size, size, self.linear_weight.shape[1] - 2 * size], 1
+        )
         projection = self.pair_weight.transpose(1, 2).reshape(-1, size)  # ((C + 1) d, d)
         queries = nn.functional.linear(starts, projection, end_weight.reshape(-1))  # (B, N, (C + 1) d)
         queries = queries.view(batch_size, -1, size)  # (B, N (C + 1), d)

@@ -175,9 +175,7 @@ def test_targets_equal_a_literal_twin(
 ) -> None:
     num_words, gold, hidden = sentence
     targets = targets_of(num_words, gold, epsilon=epsilon, distance=distance, hidden=hidden)
-    expected = literal_targets(
-        num_words, gold, epsilon=epsilon, distance=distance, num_labels=2, hidden=hidden
-    )
+    expected = literal_targets(num_words, gold, epsilon=epsilon, distance=distance, num_labels=2, hidden=hidden)
     torch.testing.assert_close(targets, expected, atol=1e-6, rtol=0)
     torch.testing.assert_close(targets.sum(dim=-1), torch.ones(num_words, num_words), atol=1e-6, rtol=0)
 

@@ -1,0 +1,206 @@
+"""The source beside the weights: what is written, and that it works where hf_spanner cannot be imported."""
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from transformers import AutoModel, AutoTokenizer, pipeline
+
+from hf_spanner import METHODS, SpanNERModel, SpanNERPipeline
+from hf_spanner.core.checkpoint_source import write_source
+
+MODULE = "hf_spanner.methods.boundary_smoothing.modeling_boundary_smoothing"
+TEXTS = ["Ana met Bo Li in Oslo .", "", "The University of New York opened .", " ".join(["Mira met Bo"] * 30)]
+BARE_PROCESS = """
+import json
+import sys
+
+sys.modules["hf_spanner"] = None  # any import of the package fails
+
+from transformers import AutoModel, AutoTokenizer, pipeline
+
+folder, out, texts = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+model = AutoModel.from_pretrained(folder, trust_remote_code=True)
+tagger = pipeline("span-ner", model=folder, trust_remote_code=True)
+answers = tagger(texts)
+tagger.save_pretrained(out + "/of pipeline")
+model.save_pretrained(out + "/of model")
+AutoTokenizer.from_pretrained(folder).save_pretrained(out + "/of model")
+again = pipeline(model=out + "/of pipeline", trust_remote_code=True)(texts)
+print("ANSWERS" + json.dumps([answers, again]))
+"""
+
+
+@pytest.fixture(scope="module")
+def moved(
+    encoder_folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory, cases: Callable[[str], dict[str, Any]]
+) -> SimpleNamespace:
+    """A saved model in a folder with a blank and an umlaut in its path, its encoder gone, and its answers before."""
+    root = tmp_path_factory.mktemp("moved")
+    encoder = shutil.copytree(encoder_folders["wordpiece"], root / "encoder")
+    labels = cases("P-01")["input"]["labels"]
+    settings = {"temperature": 1.7, "window_size": 30, "overlap": "nested", "affine_size": 8, "lstm_size": 8}
+    model = METHODS["boundary_smoothing"].from_encoder(encoder, labels, **settings).eval()
+    tokenizer = AutoTokenizer.from_pretrained(encoder)
+    answers = SpanNERPipeline(model=model, tokenizer=tokenizer)(TEXTS)
+    model.save_pretrained(root / "first")
+    tokenizer.save_pretrained(root / "first")
+    folder = root / "ein Ordner f\u00fcr Modelle" / "m\u00f6del 1.0"
+    shutil.move(root / "first", folder)
+    shutil.rmtree(encoder)
+    return SimpleNamespace(folder=folder, answers=answers, labels=labels, root=root)
+
+
+@pytest.fixture(scope="module")
+def bare(moved: SimpleNamespace) -> SimpleNamespace:
+    """What a process without the package makes of the moved folder."""
+    out = moved.root / "again"
+    run = subprocess.run(
+        [sys.executable, "-c", BARE_PROCESS, str(moved.folder), str(out), json.dumps(TEXTS)],
+        cwd=moved.root,
+        env={**os.environ, "PYTHONPATH": "", "HF_MODULES_CACHE": str(moved.root / "cache")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    answers, again = json.loads(run.stdout.rpartition("ANSWERS")[2])
+    return SimpleNamespace(out=out, answers=answers, again=again)
+
+
+def assert_same_answers(found: list[list[dict]], expected: list[list[dict]]) -> None:
+    """Equal entities, scores to 1e-6 (memory alignment moves the last bit)."""
+    assert sum(map(len, expected)) > 3
+    without_scores = [[[{**one, "score": None} for one in text] for text in texts] for texts in (found, expected)]
+    assert without_scores[0] == without_scores[1]
+    for of_text, others in zip(found, expected, strict=True):
+        assert [one["score"] for one in of_text] == pytest.approx([one["score"] for one in others], abs=1e-6)
+
+
+def test_moved_folder_predicts_the_same_with_the_package(moved: SimpleNamespace) -> None:
+    """P-01 and P-03: the standard call needs no trust once the package is imported, with and without the task."""
+    for tagger in (pipeline("span-ner", model=str(moved.folder)), pipeline(model=str(moved.folder))):
+        assert type(tagger) is SpanNERPipeline
+        assert_same_answers(tagger(TEXTS), moved.answers)
+    config = tagger.model.config
+    assert list(config.id2label.items()) == list(enumerate(moved.labels))
+    assert (config.temperature, config.overlap, config.window_size) == (1.7, "nested", 30)
+
+
+def test_bare_process_predicts_the_same(moved: SimpleNamespace, bare: SimpleNamespace) -> None:
+    assert_same_answers(bare.answers, moved.answers)
+    assert_same_answers(bare.again, moved.answers)
+
+
+@pytest.mark.parametrize("name", ["of model", "of pipeline"])
+def test_saved_again_from_a_bare_process_it_is_the_same_folder(
+    name: str, moved: SimpleNamespace, bare: SimpleNamespace
+) -> None:
+    first, second = moved.folder, bare.out / name
+    sources = sorted(path.name for path in first.glob("*.py"))
+    assert sources == sorted(path.name for path in second.glob("*.py"))
+    assert len(sources) > 8
+    for source in [*sources, "model.safetensors", "tokenizer.json"]:
+        assert (first / source).read_bytes() == (second / source).read_bytes(), source
+    configs = [json.loads((folder / "config.json").read_text(encoding="utf-8")) for folder in (first, second)]
+    assert configs[0] == configs[1]
+
+
+def test_no_path_of_the_machine_is_saved(moved: SimpleNamespace, bare: SimpleNamespace) -> None:
+    for folder in (moved.folder, bare.out / "of model", bare.out / "of pipeline"):
+        for path in folder.glob("*.json"):
+            assert str(moved.root) not in path.read_text(encoding="utf-8"), path
+
+
+def test_saved_again_by_the_pipeline_of_the_package_it_is_the_same_folder(
+    moved: SimpleNamespace, tmp_path: Path
+) -> None:
+    """The library's `Pipeline.save_pretrained` would write an entry of its own for the pipeline."""
+    tagger = pipeline("span-ner", model=str(moved.folder))
+    tagger.save_pretrained(tmp_path)
+    tagger.save_pretrained(tmp_path)
+    configs = [json.loads((folder / "config.json").read_text(encoding="utf-8")) for folder in (moved.folder, tmp_path)]
+    assert configs[0] == configs[1]
+    for path in moved.folder.glob("*.py"):
+        assert path.read_bytes() == (tmp_path / path.name).read_bytes()
+    assert type(AutoModel.from_pretrained(tmp_path)).__module__ == MODULE
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_written_source_imports_only_its_own_folder(
+    method: str, tiny_model: Callable[..., SpanNERModel], tmp_path: Path
+) -> None:
+    """Only `from .name import X` is followed by the loader, so it is all that may be left of our imports."""
+    written = write_source(tiny_model(method).__module__, tmp_path)
+    assert written == sorted(path.name for path in tmp_path.iterdir())
+    for name in written:
+        for node in ast.walk(ast.parse((tmp_path / name).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                assert all(alias.name.split(".")[0] != "hf_spanner" for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                assert (node.module or "").split(".")[0] != "hf_spanner"
+                assert node.level == 0 or (node.level == 1 and f"{node.module}.py" in written)
+
+
+def test_only_import_lines_are_changed(tmp_path: Path) -> None:
+    write_source(MODULE, tmp_path)
+    path = tmp_path / "modeling_boundary_smoothing.py"
+    before = Path(sys.modules[MODULE].__file__).read_text(encoding="utf-8").splitlines()
+    after = path.read_text(encoding="utf-8").splitlines()
+    changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
+    assert len(changed) == 4
+    assert all(old.startswith("from hf_spanner.") and new.startswith("from .") for old, new in changed)
+
+
+def package(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, files: dict[str, str]) -> None:
+    """An importable package with the given files."""
+    for file, text in {"__init__.py": "", **files}.items():
+        path = folder / name / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(folder))
+
+
+def test_a_name_imported_from_a_package_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {"model.py": "from .inner import thing\n", "inner/__init__.py": "thing = 1\n"}
+    package(tmp_path / "code", monkeypatch, "shipping_one", files)
+    __import__("shipping_one.model")
+    with pytest.raises(ValueError, match="shipping_one.inner is a package; import from the module that defines"):
+        write_source("shipping_one.model", tmp_path)
+    assert not list(tmp_path.glob("*.py"))
+
+
+def test_two_files_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {
+        "model.py": "from .spans import a\nfrom .inner.spans import b\n",
+        "spans.py": "a = 1\n",
+        "inner/__init__.py": "",
+        "inner/spans.py": "b = 1\n",
+    }
+    package(tmp_path / "code", monkeypatch, "shipping_two", files)
+    __import__("shipping_two.model")
+    with pytest.raises(ValueError, match="would both be shipped as spans.py"):
+        write_source("shipping_two.model", tmp_path)
+    assert not list(tmp_path.glob("*.py"))
+
+
+def test_relative_and_bracketed_imports_are_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {
+        "model.py": "from .parts.first import (\n    a,\n    b,\n)\n",
+        "parts/__init__.py": "",
+        "parts/first.py": "from ..second import b\n\na = 1\n",
+        "second.py": "b = 2\n",
+    }
+    package(tmp_path / "code", monkeypatch, "shipping_three", files)
+    __import__("shipping_three.model")
+    assert write_source("shipping_three.model", tmp_path) == ["first.py", "model.py", "second.py"]
+    assert (tmp_path / "model.py").read_text(encoding="utf-8").startswith("from .first import (\n")
+    assert (tmp_path / "first.py").read_text(encoding="utf-8").startswith("from .second import b\n")

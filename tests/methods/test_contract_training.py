@@ -1,0 +1,190 @@
+"""What every method promises of training and of life outside the package, run over METHODS; no method is named."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import AutoModel, PreTrainedTokenizerBase, set_seed
+
+from hf_spanner import SpanNERCollator, SpanNERModel
+from hf_spanner.methods import trainer_of, training_arguments_of
+from hf_spanner.metrics.span_ner.scoring import score_spans
+from hf_spanner.training.trainer import SpanNERTrainer, span_dict
+
+Rows = list[dict[str, Any]]
+Make = Callable[..., SpanNERModel]
+
+QUIET = {"report_to": "none", "use_cpu": True, "disable_tqdm": True, "logging_strategy": "no"}
+
+
+def row(words: str, *entities: tuple[int, int, str]) -> dict[str, Any]:
+    found = [{"start": start, "end": end, "label": label} for start, end, label in entities]
+    return {"tokens": words.split(), "entities": found}
+
+
+NESTED = [
+    row("The University of New York opened .", (0, 5, "ORG"), (3, 5, "LOC"), (1, 5, "ORG")),
+    row("Mira Stone works for the Bank of Oslo", (0, 2, "PER"), (5, 8, "ORG"), (7, 8, "LOC")),
+    row("Bo Li 's sister visited Lake Tarn", (0, 2, "PER"), (0, 4, "PER"), (5, 7, "LOC"), (6, 7, "LOC")),
+]
+
+
+def without_dropout(model: SpanNERModel) -> SpanNERModel:
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    return model
+
+
+def trained(
+    model: SpanNERModel, tokenizer: PreTrainedTokenizerBase, rows: Rows, folder: Path, **arguments: Any
+) -> SpanNERTrainer:
+    """A trainer of the method after its steps, without evaluation."""
+    name = model.config.model_type
+    resume = arguments.pop("resume", None)
+    settings = {"save_strategy": "no", **QUIET, "warmup_steps": 0, "save_total_limit": None, **arguments}
+    args = training_arguments_of(name)(
+        output_dir=str(folder), eval_strategy="no", load_best_model_at_end=False, **settings
+    )
+    trainer = trainer_of(name)(model=model, args=args, train_dataset=rows, processing_class=tokenizer)
+    trainer.train(resume_from_checkpoint=resume)
+    return trainer
+
+
+def largest_difference(first: SpanNERModel, second: SpanNERModel) -> float:
+    left, right = first.state_dict(), second.state_dict()
+    assert left.keys() == right.keys()
+    return max((left[name] - right[name]).abs().max().item() for name in left)
+
+
+BARE_PROCESS = """
+import sys
+sys.modules["hf_spanner"] = None  # as if not installed
+import torch
+from transformers import AutoModel
+source, target = sys.argv[1:]
+model = AutoModel.from_pretrained(source, trust_remote_code=True).eval()
+batch = torch.load(target + "/batch.pt")
+with torch.no_grad():
+    output = model(**batch)
+torch.save(model.candidate_spans(output, model.decoding()), target + "/packed.pt")
+model.save_pretrained(target + "/again")
+"""
+
+
+def test_a_bare_process_loads_predicts_and_saves_again(
+    model: SpanNERModel, collator: SpanNERCollator, rows: Rows, tmp_path: Path
+) -> None:
+    """Where the package cannot be imported: the same spans and scores, and the same folder when saved from there."""
+    folder, target = tmp_path / "model", tmp_path / "bare"
+    model.save_pretrained(folder)
+    target.mkdir()
+    batch = collator(rows)
+    torch.save(batch, target / "batch.pt")
+    environment = {"HF_MODULES_CACHE": str(tmp_path / "modules"), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, "-I", "-c", BARE_PROCESS, folder, target], env=environment, check=True)
+    loaded = AutoModel.from_pretrained(folder)
+    packed = loaded.candidate_spans(loaded(**batch), loaded.decoding())
+    assert torch.equal(torch.load(target / "packed.pt"), packed)
+    written = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert {path.name: path.read_bytes() for path in (target / "again").iterdir()} == written
+    assert f"modeling_{model.config.model_type}.py" in written
+    assert not any(b"hf_spanner." in text for name, text in written.items() if name.endswith(".py"))
+
+
+@pytest.mark.parametrize("overlap", ["flat", "nested"])
+def test_overfits_three_sentences(tiny_model: Make, method: str, collator: SpanNERCollator, overlap: str) -> None:
+    """Strict F1 1.0 on three sentences of nested (for `flat`: outermost) entities, within 1,000 steps."""
+    rows = NESTED
+    if overlap == "flat":
+        gold = [[e for e in one["entities"] if not _is_inside_another(e, one["entities"])] for one in NESTED]
+        rows = [{**one, "entities": outer} for one, outer in zip(NESTED, gold, strict=True)]
+    model = without_dropout(tiny_model(method, overlap=overlap, encoder_dropout=0.0)).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    batch = collator(rows)
+    for step in range(1000):
+        optimizer.zero_grad()
+        model(**batch).loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        optimizer.step()
+        if step % 10 == 9 and _f1(model, batch, rows) == 1.0:
+            return
+    pytest.fail(f"F1 {_f1(model, batch, rows)} after 1,000 steps")
+
+
+def _is_inside_another(entity: dict[str, Any], entities: list[dict[str, Any]]) -> bool:
+    outer = [e for e in entities if e["start"] <= entity["start"] and entity["end"] <= e["end"] and e != entity]
+    return bool(outer)
+
+
+def _f1(model: SpanNERModel, batch: dict[str, Tensor], rows: Rows) -> float:
+    with torch.no_grad():
+        decoded = model.eval().decode(model(**batch))
+    model.train()
+    predicted = [[span_dict(span, model.config.id2label) for span in spans] for spans in decoded]
+    return score_spans(predicted, [one["entities"] for one in rows])["overall_f1"]
+
+
+def test_gradients_do_not_depend_on_how_a_batch_is_cut(
+    tiny_model: Make, method: str, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path
+) -> None:
+    """Case R-04: one plain step on four sentences of unlike length, as 4 x 1, 2 x 2 and 1 x 4, by the Trainer."""
+    stepped = []
+    for batch_size in (4, 2, 1):
+        model = without_dropout(tiny_model(method, encoder_dropout=0.0))
+        trained(
+            model,
+            tokenizer,
+            rows[:4],
+            tmp_path,
+            per_device_train_batch_size=batch_size,
+            gradient_accumulation_steps=4 // batch_size,
+            max_steps=1,
+            optim="sgd",
+            learning_rate=1e-2,
+            head_learning_rate=1e-2,
+            max_grad_norm=0.0,
+            lr_scheduler_type="constant",
+        )
+        stepped.append(model)
+    assert largest_difference(stepped[0], tiny_model(method, encoder_dropout=0.0)) > 1e-3
+    assert largest_difference(stepped[0], stepped[1]) < 1e-5
+    assert largest_difference(stepped[0], stepped[2]) < 1e-5
+
+
+def test_resume_continues_bit_equally_and_seeds_repeat(
+    tiny_model: Make, method: str, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path
+) -> None:
+    """Case R-05: ten steps in two epochs, gone on from step 5 (end of an epoch) and from step 4 (inside one)."""
+    whole = {"per_device_train_batch_size": 2, "num_train_epochs": 2, "learning_rate": 1e-3}
+    ten = rows * 2
+    saving = {**whole, "save_strategy": "steps", "save_steps": 1}
+    uninterrupted = trained(tiny_model(method), tokenizer, ten, tmp_path / "run", **saving)
+    assert uninterrupted.state.global_step == 10
+    for step in (5, 4):
+        folder = tmp_path / f"from{step}"
+        checkpoint = str(tmp_path / "run" / f"checkpoint-{step}")
+        resumed = trained(tiny_model(method, seed=9), tokenizer, ten, folder, resume=checkpoint, **whole)
+        assert resumed.state.global_step == 10
+        assert largest_difference(resumed.model, uninterrupted.model) == 0.0
+    other = trained(tiny_model(method), tokenizer, ten, tmp_path / "other", seed=7, **whole)
+    assert largest_difference(other.model, uninterrupted.model) > 0.0
+    set_seed(0)
+    again = trained(tiny_model(method), tokenizer, ten, tmp_path / "again", **whole)
+    assert largest_difference(again.model, uninterrupted.model) == 0.0
+
+
+def test_activation_checkpointing_equals_the_plain_run(
+    tiny_model: Make, method: str, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path
+) -> None:
+    runs = [
+        trained(tiny_model(method), tokenizer, rows, tmp_path, max_steps=2, activation_checkpointing=switch)
+        for switch in (False, True)
+    ]
+    assert runs[1].model.is_activation_checkpointing
+    assert largest_difference(runs[0].model, runs[1].model) < 1e-6
