@@ -45,7 +45,9 @@ def main() -> None:
         print(growth(arguments, rows, *arguments.measure))
         return
     results = {}
-    print(f"{'peak of a training step above the loaded model, MiB':<56}{'encoder':>9}{'tokens':>9}{'ours':>9}  ours / tokens")
+    print(
+        f"{'peak of a training step above the loaded model, MiB':<56}{'encoder':>9}{'tokens':>9}{'ours':>9}  ours / tokens"
+    )
     for batch, name in BATCHES.items():
         peaks = {subject: measured_apart(subject, batch, arguments.repeats) for subject in SUBJECTS}
         encoder, tokens, ours = (median(peaks[subject]) for subject in SUBJECTS)
@@ -123,7 +125,11 @@ def batch_of(name: str, recipe: Recipe, rows: Dataset) -> dict[str, Tensor]:
         return collator(rows.select(range(0, len(rows), max(1, len(rows) // 32))).to_list()[:32])
     window = min(LONGEST, new_model(recipe, rows).config.window_size)
     words = list(dict.fromkeys(chain.from_iterable(rows["tokens"])))
-    short = [word for word, text in zip(words, collator.word_tokenizer([[w] for w in words]), strict=True) if len(text.ids) == 1]
+    short = [
+        word
+        for word, text in zip(words, collator.word_tokenizer([[w] for w in words]), strict=True)
+        if len(text.ids) == 1
+    ]
     tokens = [short[place % len(short)] for place in range(window)]
     entities = [{"start": place, "end": place + 2, "label": labels[0]} for place in range(0, window - 1, 10)]
     rows_of_window: list[dict[str, Any]] = [{"tokens": tokens, "entities": entities}] * 8

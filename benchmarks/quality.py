@@ -36,6 +36,7 @@ SHARED_ARGUMENTS = (
     "weight_decay",
     "seed",
     "lr_scheduler_type",
+    "train_sampling_strategy",
 )
 
 

@@ -138,7 +138,10 @@ def corpus_ratios(pipeline: SpanNERPipeline, rows: Dataset, repeats: int) -> tup
     )
     answers = pipeline(words, pretokenized=True)
     found = [
-        [{"start": e["word_start"], "end": e["word_end"], "label": e["entity_group"], "score": e["score"]} for e in answer]
+        [
+            {"start": e["word_start"], "end": e["word_end"], "label": e["entity_group"], "score": e["score"]}
+            for e in answer
+        ]
         for answer in answers
     ]
     scores = score_spans(found, [list(entities) for entities in rows["entities"]])
@@ -148,7 +151,9 @@ def corpus_ratios(pipeline: SpanNERPipeline, rows: Dataset, repeats: int) -> tup
     ]
     return notes, [
         Ratio("corpus in file order, words in, entities out: rate", [1 / value for value in of_words], 0.70, True),
-        Ratio("corpus in file order, text in, character offsets out: rate", [1 / value for value in of_texts], 0.60, True),
+        Ratio(
+            "corpus in file order, text in, character offsets out: rate", [1 / value for value in of_texts], 0.60, True
+        ),
     ]
 
 

@@ -163,7 +163,12 @@ class SpanNERModel(PreTrainedModel):
         """
         wants_info = kwargs.pop("output_loading_info", False)
         kwargs["use_safetensors"] = True
-        model, info = super().from_pretrained(pretrained_model_name_or_path, *args, output_loading_info=True, **kwargs)
+        kwargs["output_loading_info"] = True
+        try:
+            model, info = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
+        except Exception as error:
+            error.add_note(f"while reading config.json and model.safetensors of {pretrained_model_name_or_path}")
+            raise
         missing = sorted(info["missing_keys"])
         if missing:
             raise ValueError(

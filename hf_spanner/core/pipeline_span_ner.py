@@ -130,13 +130,13 @@ class SpanNERPipeline(ChunkPipeline):
         if not tables:
             return []
         surface, offsets = model_outputs["surface"], model_outputs["offsets"]
-        config = self.model.config
+        settings = self.model.config.merge_settings()
         entities = []
-        for span in merge_windows(tables, windows, config.merge_settings(), self.model.decoding(decoding)):
+        for span in merge_windows(tables, windows, settings, self.model.decoding() if decoding is None else decoding):
             start, end = offsets[span.start][0], offsets[span.end - 1][1]
             entities.append(
                 {
-                    "entity_group": config.id2label[span.label],
+                    "entity_group": settings["id2label"][span.label],
                     "score": span.score,
                     "word": surface[start:end],
                     "start": start,

@@ -13,7 +13,6 @@ Item = TypeVar("Item")
 COINS = {"article": 0.75, "title": 0.35, "appositive": 0.85, "modifier": 0.55, "qualifier": 0.25}
 
 
-
 @dataclass(frozen=True)
 class Mention:
     """An entity in the text: words that surely belong to it, and words beside it that a coin gives or takes.
@@ -231,7 +230,9 @@ class CastBuilder:
 
     def past_event(self, name: str) -> Mention:
         """A battle or a congress at a place."""
-        return with_article("EVENT", (*split_phrase(pick(self.rng, lexicon.PAST_EVENTS)), "of", Mention("LOC", (name,))))
+        return with_article(
+            "EVENT", (*split_phrase(pick(self.rng, lexicon.PAST_EVENTS)), "of", Mention("LOC", (name,)))
+        )
 
     def event(self) -> Character:
         """A race, festival, battle ..., named after a place, a club, a person or nothing."""

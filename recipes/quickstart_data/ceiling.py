@@ -82,11 +82,11 @@ def dictionary_spans(train: list[Row], test: list[Row]) -> set[SpanKey]:
     labels: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
     for row in train:
         for entity in row["entities"]:
-            labels[tuple(token.lower() for token in row["tokens"][entity["start"] : entity["end"]])][entity["label"]] += 1
+            labels[tuple(token.lower() for token in row["tokens"][entity["start"] : entity["end"]])][
+                entity["label"]
+            ] += 1
     longest = max(map(len, labels))
-    commonest = {
-        surface: min(counts, key=lambda label: (-counts[label], label)) for surface, counts in labels.items()
-    }
+    commonest = {surface: min(counts, key=lambda label: (-counts[label], label)) for surface, counts in labels.items()}
     return {
         (row["id"], start, end, commonest[surface])
         for row in test
@@ -102,6 +102,16 @@ def unseen_share(train: list[Row], test: list[Row]) -> tuple[float, float]:
     found = [tuple(row["tokens"][e["start"] : e["end"]]) for row in lowered(test) for e in row["entities"]]
     new_words = sum(any(token not in words for token in surface) for surface in found)
     return sum(surface not in known for surface in found) / len(found), new_words / len(found)
+
+
+def label_counts(rows: list[Row]) -> Counter[int]:
+    """Number of one-word surfaces that occur as an entity at least five times, by how many labels they have."""
+    labels: dict[str, list[str]] = defaultdict(list)
+    for row in lowered(rows):
+        for entity in row["entities"]:
+            if entity["end"] - entity["start"] == 1:
+                labels[row["tokens"][entity["start"]]].append(entity["label"])
+    return Counter(len(set(found)) for found in labels.values() if len(found) >= 5)
 
 
 def lowered(rows: list[Row]) -> Iterable[Row]:
@@ -176,6 +186,8 @@ def readme_numbers(rows: dict[str, list[Row]], coin_records: list[Row]) -> str:
     spread = math.sqrt(math.fsum(p * (1 - p) for p in likeliest.values())) / len(gold)
     realised_ece, expected_ece = calibration_errors(likeliest, gold)
     coined = {(r["id"], r["mention"]) for r in coin_records if r["probability"] < 1}
+    names = label_counts(rows["train"])
+    ambiguous = sum(count for number, count in names.items() if number > 1)
     surface_share, word_share = unseen_share(rows["train"], rows["test"])
     lines += [
         "",
@@ -185,5 +197,7 @@ def readme_numbers(rows: dict[str, list[Row]], coin_records: list[Row]) -> str:
         f"* Entities with a coin: {len(coined) / len(gold):.1%} of test.",
         f"* Test entities whose surface is no entity of train: {surface_share:.1%}; with a word that train never has: "
         f"{word_share:.1%}.",
+        f"* One-word names that are an entity of train at least five times: {sum(names.values())}; {ambiguous} of them have "
+        f"more than one label, {names[4] + names[5]} at least four.",
     ]
     return "\n".join(lines) + "\n"

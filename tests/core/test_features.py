@@ -48,7 +48,7 @@ def test_ids_are_those_of_the_tokenizer(kind: str, tokenizers_by_kind: dict[str,
 
 
 def test_byte_level_words_have_a_blank_before_them_however_the_tokenizer_was_loaded(
-    tokenizers_by_kind: dict[str, PreTrainedTokenizerBase]
+    tokenizers_by_kind: dict[str, PreTrainedTokenizerBase],
 ) -> None:
     """Some classes ignore `add_prefix_space`; without the blank every word reads as the middle of another."""
     texts = [["Ana", "met", "", "Bo", "unbelievable"], []]
@@ -71,9 +71,7 @@ def test_prefix_and_suffix_are_the_special_tokens(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_special_strings_are_plain_text(
-    kind: str, tokenizers_by_kind: dict[str, PreTrainedTokenizerBase]
-) -> None:
+def test_special_strings_are_plain_text(kind: str, tokenizers_by_kind: dict[str, PreTrainedTokenizerBase]) -> None:
     """T-10: the text's own [SEP] or </s> gives no special id, so no more special tokens than for the text x."""
     tokenizer = tokenizers_by_kind[kind]
     special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}

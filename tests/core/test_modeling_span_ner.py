@@ -253,9 +253,7 @@ def test_pickled_weights_are_refused(saved: Path, tmp_path: Path) -> None:
     assert not marker.exists()
 
 
-def test_code_of_another_repository_is_not_fetched_without_trust(
-    saved: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_of_another_repository_is_not_fetched_without_trust(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """S-01, item 2."""
     fetched = []
     for name in ("get_class_from_dynamic_module", "get_cached_module_file"):

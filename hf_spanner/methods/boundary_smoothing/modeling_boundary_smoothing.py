@@ -64,11 +64,12 @@ class BoundarySmoothingModel(SpanNERModel):
 
     def candidate_spans(self, output: SpanNEROutput, decoding: Mapping[str, Any]) -> Tensor:
         """(B, K, 4) packed: each legal span whose likeliest class is a type, with that class's softmax probability."""
-        best = output.logits.argmax(dim=-1)  # (B, N, N)
+        logits = output.logits.contiguous()  # classes side by side: several times faster to search
+        best = logits.argmax(dim=-1)  # (B, N, N)
         is_candidate = (best < self.config.num_labels) & legal_spans(output.word_mask)
         sentence, starts, lasts = is_candidate.nonzero(as_tuple=True)  # (P,)
         labels = best[sentence, starts, lasts]  # (P,)
-        probabilities = output.logits[sentence, starts, lasts].float().softmax(dim=-1)  # (P, C + 1)
+        probabilities = logits[sentence, starts, lasts].float().softmax(dim=-1)  # (P, C + 1)
         scores = probabilities.gather(1, labels[:, None])[:, 0]  # (P,)
         return pack_candidates(sentence, starts, lasts + 1, labels, scores, len(best))
 
