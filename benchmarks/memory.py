@@ -9,7 +9,6 @@ batch, during two steps of forward, loss, backward and AdamW. Linux only: the hi
 
 import argparse
 import gc
-import json
 import resource
 import subprocess
 import sys
@@ -45,9 +44,8 @@ def main() -> None:
         print(growth(arguments, rows, *arguments.measure))
         return
     results = {}
-    print(
-        f"{'peak of a training step above the loaded model, MiB':<56}{'encoder':>9}{'tokens':>9}{'ours':>9}  ours / tokens"
-    )
+    title = "peak of a training step above the loaded model, MiB"
+    print(f"{title:<56}{'encoder':>9}{'tokens':>9}{'ours':>9}  ours / tokens")
     for batch, name in BATCHES.items():
         peaks = {subject: measured_apart(subject, batch, arguments.repeats) for subject in SUBJECTS}
         encoder, tokens, ours = (median(peaks[subject]) for subject in SUBJECTS)
@@ -117,7 +115,7 @@ def span_model(recipe: Recipe, rows: Dataset, batch: Mapping[str, Tensor]) -> Su
 
 
 def batch_of(name: str, recipe: Recipe, rows: Dataset) -> dict[str, Tensor]:
-    """A batch with labels: sentences spread over the corpus, or sentences of as many one-token words as a window has."""
+    """A batch with labels: sentences spread over the corpus, or as many one-token words as a window has."""
     tokenizer = AutoTokenizer.from_pretrained(recipe.encoder_folder)
     labels = label_set(rows)
     collator = SpanNERCollator(tokenizer, {label: place for place, label in enumerate(labels)})

@@ -3,8 +3,8 @@
     python benchmarks/quality.py recipes/boundary_smoothing/conll2003_minilm.yaml --seeds 1 2 3 --baseline
     python benchmarks/quality.py RECIPE --rows benchmarks/equal_budget.json:conll2003 --seeds 1 --name NAME a.b=c ...
 
-Each run adds one line to `results.jsonl` in the output folder and one file of predictions: a line for each test row with
-its number, `predicted` [start, end, label, score] and `gold` [start, end, label] in words, no text.
+Each run adds one line to `results.jsonl` in the output folder and one file of predictions: a line for each test row
+with its number, `predicted` [start, end, label, score] and `gold` [start, end, label] in words, no text.
 """
 
 import argparse
@@ -83,7 +83,9 @@ def selected_rows(recipe: Recipe, selection: str | None) -> dict[str, Any]:
     path, _, key = selection.rpartition(":")
     numbers = json.loads(Path(path).read_text(encoding="utf-8"))[key]
     chosen = {split: numbers.get(SPLITS[split]) for split in rows}
-    return {split: rows[split].select(chosen[split]) if isinstance(chosen[split], list) else rows[split] for split in rows}
+    return {
+        split: rows[split].select(chosen[split]) if isinstance(chosen[split], list) else rows[split] for split in rows
+    }
 
 
 def span_run(recipe: Recipe, rows: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
@@ -106,7 +108,10 @@ def baseline_run(recipe: Recipe, rows: Mapping[str, Any]) -> list[list[dict[str,
     values = asdict(recipe.training)
     shared = {name: values[name] for name in SHARED_ARGUMENTS}
     arguments = TrainingArguments(
-        output_dir=f"{recipe.training.output_dir}-baseline", save_strategy="no", use_cpu=recipe.training.use_cpu, **shared
+        output_dir=f"{recipe.training.output_dir}-baseline",
+        save_strategy="no",
+        use_cpu=recipe.training.use_cpu,
+        **shared,
     )
     labels = label_set(rows["train"])
     model, tokenizer = train_baseline(recipe.encoder_folder, rows["train"].to_list(), labels, arguments)

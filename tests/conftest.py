@@ -1,4 +1,4 @@
-"""What all tests share: tiny random encoders, three kinds of tokenizers, rows, a model factory and the trouble cases."""
+"""What all tests share: tiny random encoders, three tokenizers, rows, a model factory and the trouble cases."""
 
 import os
 

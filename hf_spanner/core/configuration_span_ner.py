@@ -19,7 +19,7 @@ MAX_SIZE = 65_536
 
 @dataclass(frozen=True)
 class Interval:
-    """Range of a number; `is_integer` admits whole numbers only, `is_open` leaves both ends out, `or_none` admits None."""
+    """Range of a number; `is_integer` admits whole numbers only, `excludes_...` opens an end, `or_none` admits None."""
 
     lowest: float
     highest: float
@@ -84,7 +84,7 @@ class SpanNERConfig(PreTrainedConfig):
         lstm_layers: Layers of a BiLSTM over the words; 0 is none.
         lstm_size: Width of its output, both directions together; even.
         lstm_dropout: Dropout on its input.
-        window_size: Most tokens read at once, special tokens not counted; None takes what the encoder's positions allow.
+        window_size: Most tokens read at once, special tokens not counted; None: all that the encoder allows.
         window_overlap: Most tokens that neighbouring windows share, also the most tokens read of one word; None is a
             quarter of the window.
         context_sentences: Sentences of the same document that are read on each side as context.

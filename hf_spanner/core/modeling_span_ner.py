@@ -116,7 +116,7 @@ class SpanNERModel(PreTrainedModel):
 
     @torch.no_grad()
     def decode(self, output: SpanNEROutput, decoding: Mapping[str, Any] | None = None) -> list[list[Span]]:
-        """Final spans of each sentence, for inputs of one window: overlaps resolved, calibrated, above the threshold."""
+        """Spans of each sentence, for inputs of one window: overlaps resolved, calibrated, above the threshold."""
         settings = self.decoding(decoding)
         window = Window(0, output.word_mask.shape[1])
         tables = self.candidate_spans(output, settings).cpu().numpy()

@@ -100,7 +100,9 @@ class SpanNERPipeline(ChunkPipeline):
             packed = self.forward(inputs, decoding=decoding)["candidates"]
             for (place, _), table in zip(batch, packed.numpy(), strict=True):
                 tables[place].append(table)
-        return [self.postprocess(item, tables=found, decoding=decoding) for item, found in zip(items, tables, strict=True)]
+        return [
+            self.postprocess(item, tables=found, decoding=decoding) for item, found in zip(items, tables, strict=True)
+        ]
 
     def preprocess(self, inputs: Sequence, pretokenized: bool = False) -> Iterator[dict[str, Any]]:
         """Words, tokens and windows of each text."""

@@ -85,15 +85,16 @@ def with_article(label: str, core: Phrase) -> Mention:
 
 
 class CastBuilder:
-    """Draws the cast of one document.
+    """Draws the cast of one document."""
 
-    Args:
-        rng: Source of the text, never of the coins.
-        names: Invented names to draw from.
-        given_names: Given names by pronoun.
-    """
+    def __init__(self, rng: Random, names: Sequence[str], given_names: dict[str, Sequence[str]]) -> None:
+        """Start without a name in use.
 
-    def __init__(self, rng: Random, names: Sequence[str], given_names: dict[str, list[str]]) -> None:
+        Args:
+            rng: Source of the text, never of the coins.
+            names: Invented names to draw from.
+            given_names: Given names by pronoun.
+        """
         self.rng = rng
         self.names = names
         self.given_names = given_names
@@ -259,10 +260,10 @@ class CastBuilder:
 
     def modified(self, slot: str, owner: Character, label: str, bare_label: str) -> Character:
         """The modifier construction over the name of another character."""
-        core = (owner.name,)
-        if slot == "SERIES":
-            core = tuple(word for word in owner.later[0][0].core if isinstance(word, str))
-            core = core if len(core) == len(owner.later[0][0].core) else (owner.name,)
+        core: Phrase = (owner.name,)
+        form = owner.later[0][0]
+        if slot == "SERIES" and isinstance(form, Mention) and all(isinstance(part, str) for part in form.core):
+            core = form.core
         noun = (pick(self.rng, lexicon.MODIFIER_NOUNS[slot]),)
         mention = Mention(label, core, after=noun, after_kind="modifier", bare_label=bare_label)
         prelude = split_phrase(pick(self.rng, lexicon.MODIFIER_PRELUDES[slot]))

@@ -7,7 +7,7 @@ The text comes from one random stream and the coins from another, so no coin can
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -75,17 +75,18 @@ def kinds_of(rules: dict[str, list[list[str]]]) -> list[str]:
 
 
 class Writer:
-    """Writes one document: expands rules and fills their slots with its cast.
-
-    Args:
-        rng: Source of the text.
-        rules: The grammar.
-        cast: The document's characters.
-    """
+    """Writes one document: expands rules and fills their slots with its cast."""
 
     MEMBERS = {"LOC": ("TOWN", "SPOT")}
 
     def __init__(self, rng: Random, rules: dict[str, list[list[str]]], cast: list[Character]) -> None:
+        """Start a document that has mentioned nobody.
+
+        Args:
+            rng: Source of the text.
+            rules: The grammar.
+            cast: The document's characters.
+        """
         self.rng = rng
         self.rules = rules
         self.cast = cast
@@ -223,9 +224,9 @@ def corpus(text_seed: int = TEXT_SEED, coin_seed: int = COIN_SEED) -> dict[str, 
     return splits
 
 
-def given_names(split: str) -> dict[str, list[str]]:
+def given_names(split: str) -> dict[str, Sequence[str]]:
     """Given names by pronoun; every third is kept for dev and test."""
-    everyone = {"he": lexicon.MALE_NAMES, "she": lexicon.FEMALE_NAMES}
+    everyone: dict[str, Sequence[str]] = {"he": lexicon.MALE_NAMES, "she": lexicon.FEMALE_NAMES}
     if split != "train":
         return everyone
     return {pronoun: [name for i, name in enumerate(names) if i % 3] for pronoun, names in everyone.items()}
