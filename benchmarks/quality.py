@@ -28,6 +28,7 @@ from hf_spanner.methods import trainer_of
 from hf_spanner.metrics.span_ner.scoring import score_spans
 
 SPLITS = {"train": "train", "dev": "validation", "test": "test"}
+PRIVATE = ("training.output_dir", "training.disable_tqdm", "data.", "encoder")
 SHARED_ARGUMENTS = (
     "learning_rate",
     "num_train_epochs",
@@ -69,7 +70,7 @@ def main() -> None:
                 "rows": {split: len(of_split) for split, of_split in rows.items()},
                 "minutes": round((time.time() - started) / 60, 1),
                 "recipe": Path(arguments.recipe).name,
-                "overrides": arguments.overrides,
+                "overrides": [text for text in arguments.overrides if not text.startswith(PRIVATE)],
                 **environment(),
             }
             keep(arguments.output, facts, predicted, rows["test"])
@@ -100,6 +101,7 @@ def span_run(recipe: Recipe, rows: Mapping[str, Any]) -> list[list[dict[str, Any
         processing_class=tokenizer,
     )
     trainer.train()
+    trainer.save_model()
     return trainer.predict(rows["test"]).predictions
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
@@ -120,7 +120,7 @@ class SpanNERConfig(PreTrainedConfig):
         "temperature": Interval(0, 1_000, excludes_lowest=True),
     }
 
-    encoder_config: PreTrainedConfig | dict | None = None
+    encoder_config: Any = None  # given as a configuration, a dict or nothing; a PreTrainedConfig from then on
     pooling: Literal["mean", "max", "first"] = "mean"
     num_encoder_layers: int = 1
     encoder_dropout: float | None = None
@@ -157,7 +157,7 @@ class SpanNERConfig(PreTrainedConfig):
         self._check_version()
         for name in self.field_rules:
             self.check_field(name, getattr(self, name))
-        self.label2id = {label: index for index, label in self.id2label.items()}
+        self.label2id = {label: index for index, label in cast(dict[int, str], self.id2label).items()}
         encoder = self.encoder_config
         encoder._name_or_path = "" if encoder._name_or_path.startswith((".", "/", "~")) else encoder._name_or_path
         self.pad_token_id = encoder.pad_token_id
@@ -240,6 +240,8 @@ class SpanNERConfig(PreTrainedConfig):
             )
 
     def _check_relations(self) -> None:
+        assert self.window_size is not None
+        assert self.window_overlap is not None
         if self.lstm_size % 2:
             raise ValueError(f"lstm_size must be even, half for each direction, got {self.lstm_size}")
         if self.window_overlap > max(1, self.window_size - 1):

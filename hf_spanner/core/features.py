@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -49,14 +49,15 @@ class WordTokenizer:
     def __init__(self, tokenizer: PreTrainedTokenizerBase, max_word_tokens: int) -> None:
         if not tokenizer.is_fast:
             raise ValueError(f"a fast tokenizer is needed to align words with tokens, got {type(tokenizer).__name__}")
-        self.backend = tokenizer.backend_tokenizer
+        attributes = cast(Any, tokenizer)  # the base class does not declare those of fast tokenizers
+        self.backend = attributes.backend_tokenizer
         self.backend.no_truncation()
         self.backend.no_padding()
         self.backend.encode_special_tokens = True
         tokenizer.split_special_tokens = True
         self.max_word_tokens = max_word_tokens
-        self.unknown = tokenizer.unk_token_id
-        self.reserved = set() if self.unknown is None else set(tokenizer.all_special_ids) - {self.unknown}
+        self.unknown: int | None = attributes.unk_token_id
+        self.reserved = set() if self.unknown is None else set(attributes.all_special_ids) - {self.unknown}
         in_words, in_text = tokenizer(["a", "a"], is_split_into_words=True), tokenizer("a a")
         self.needs_blank = in_words["input_ids"] != in_text["input_ids"]
         plain, full = tokenizer(["a"], is_split_into_words=True, add_special_tokens=False), tokenizer("a")
@@ -92,7 +93,7 @@ class WordTokenizer:
             )
             ids = [token for token, keep in zip(ids, is_kept, strict=True) if keep]
             counts = [min(count, self.max_word_tokens) for count in counts]
-        if not self.reserved.isdisjoint(ids):
+        if self.unknown is not None and not self.reserved.isdisjoint(ids):
             ids = [self.unknown if token in self.reserved else token for token in ids]
         bounds = [0]
         for count in counts:

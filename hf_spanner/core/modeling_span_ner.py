@@ -4,12 +4,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModel, PreTrainedModel
-from transformers.utils import ModelOutput
+from transformers.utils.generic import ModelOutput
 
 from hf_spanner.core.checkpoint_source import write_source
 from hf_spanner.core.configuration_span_ner import PIPELINES, SpanNERConfig
@@ -30,8 +30,9 @@ class SpanNEROutput(ModelOutput):
     """
 
     loss: Tensor | None = None
-    logits: Tensor | None = None
-    word_mask: Tensor | None = None
+    # always set; ModelOutput wants a default of None behind its first field
+    logits: Tensor = None  # type: ignore[assignment]
+    word_mask: Tensor = None  # type: ignore[assignment]
 
 
 class SpanNERModel(PreTrainedModel):
@@ -41,7 +42,7 @@ class SpanNERModel(PreTrainedModel):
     """
 
     config: SpanNERConfig
-    config_class = SpanNERConfig
+    config_class: type[SpanNERConfig] = SpanNERConfig
     pipeline_class: ClassVar[type] = SpanNERPipeline
     _auto_class = "AutoModel"
     base_model_prefix = "word_encoder"
@@ -165,10 +166,11 @@ class SpanNERModel(PreTrainedModel):
         kwargs["use_safetensors"] = True
         kwargs["output_loading_info"] = True
         try:
-            model, info = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
+            loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
         except Exception as error:
             error.add_note(f"while reading config.json and model.safetensors of {pretrained_model_name_or_path}")
             raise
+        model, info = cast(tuple[Self, dict[str, Any]], loaded)
         missing = sorted(info["missing_keys"])
         if missing:
             raise ValueError(

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
+from transformers import PreTrainedTokenizerBase
 from transformers.pipelines.base import ChunkPipeline
 
 from hf_spanner.core.features import Window, WordTokenizer, merge_windows, pad_features, plan_windows
@@ -25,6 +26,8 @@ class SpanNERPipeline(ChunkPipeline):
     or in a call; neither changes the configuration. `pretokenized=True` takes words in place of text.
     """
 
+    model: Any  # a SpanNERModel, whose module imports this one
+    tokenizer: PreTrainedTokenizerBase
     _load_tokenizer = True
     _load_processor = _load_image_processor = _load_video_processor = _load_feature_extractor = False
 
@@ -93,12 +96,13 @@ class SpanNERPipeline(ChunkPipeline):
         order = sorted(range(len(items)), key=lambda place: len(items[place]["text"].ids))
         queue = [(place, window) for place in order for window in items[place]["windows"] if window.num_words]
         tables: list[list] = [[] for _ in items]
+        pad_id = cast(int, self.tokenizer.pad_token_id)
         for first in range(0, len(queue), batch_size):
             batch = queue[first : first + batch_size]
             features = [self.word_tokenizer.feature(items[place]["text"], window) for place, window in batch]
-            inputs = pad_features(features, [window.num_words for _, window in batch], self.tokenizer.pad_token_id)
-            packed = self.forward(inputs, decoding=decoding)["candidates"]
-            for (place, _), table in zip(batch, packed.numpy(), strict=True):
+            inputs = pad_features(features, [window.num_words for _, window in batch], pad_id)
+            outputs = cast(dict[str, Any], self.forward(inputs, decoding=decoding))
+            for (place, _), table in zip(batch, outputs["candidates"].numpy(), strict=True):
                 tables[place].append(table)
         return [
             self.postprocess(item, tables=found, decoding=decoding) for item, found in zip(items, tables, strict=True)

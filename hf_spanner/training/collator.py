@@ -1,7 +1,7 @@
 """Rows to the batch that every model takes."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -36,7 +36,7 @@ class SpanNERCollator:
         max_word_tokens: int = 127,
     ) -> None:
         self.word_tokenizer = WordTokenizer(tokenizer, max_word_tokens)
-        self.pad_token_id = tokenizer.pad_token_id
+        self.pad_token_id = cast(int, tokenizer.pad_token_id)
         self.label2id = dict(label2id)
         self.window_size = window_size
 

@@ -8,7 +8,7 @@ from enum import Enum
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any
+from typing import Any, TypeGuard
 
 import yaml
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
@@ -86,6 +86,8 @@ def write_model_card(
     Returns:
         The file written.
     """
+    assert recipe.training.output_dir is not None
+    assert config.id2label is not None
     name = Path(recipe.training.output_dir).name
     card = ModelCard.from_template(
         card_data(recipe, scores, name),
@@ -247,7 +249,7 @@ def shareable(value: str | None) -> str | None:
     return value
 
 
-def _is_hub_name(source: str | None) -> bool:
+def _is_hub_name(source: str | None) -> TypeGuard[str]:
     """Whether a source is the name of a repository on the Hub and no folder here."""
     if source is None or source.startswith(PACKAGE_PREFIX) or Path(source).exists():
         return False

@@ -3,14 +3,14 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from datasets import Dataset
 from torch import Tensor, nn
 from torch.utils.data import SequentialSampler
-from transformers import EvalPrediction, PreTrainedTokenizerBase, Trainer, TrainingArguments
+from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase, Trainer, TrainingArguments
 from transformers.utils import logging
 
 from hf_spanner.core.features import Window, merge_windows
@@ -81,6 +81,10 @@ class SpanNERTrainer(Trainer):
         **kwargs: As in `Trainer`.
     """
 
+    model: SpanNERModel
+    args: SpanNERTrainingArguments
+    eval_dataset: Any
+
     def __init__(
         self,
         model: SpanNERModel,
@@ -96,13 +100,13 @@ class SpanNERTrainer(Trainer):
         config = model.config
         self.span_collator = SpanNERCollator(
             processing_class,
-            config.label2id,
-            window_size=config.window_size,
-            max_word_tokens=config.window_overlap,
+            cast(dict[str, int], config.label2id),
+            window_size=cast(int, config.window_size),
+            max_word_tokens=cast(int, config.window_overlap),
         )
         self.score = compute_metrics or span_metrics
         self._evaluated_rows: list[Mapping[str, Any]] = []
-        self._part_sums: dict[str, Tensor | float] = {}  # of this process since the last log
+        self._part_sums: dict[str, Tensor] = {}  # of this process since the last log
         self._num_steps: Tensor | float = 0.0  # its share of the steps since then
         self._config = config
         super().__init__(
@@ -110,7 +114,7 @@ class SpanNERTrainer(Trainer):
             args=args,
             data_collator=kwargs.pop("data_collator", self.span_collator),
             train_dataset=None if train_dataset is None else self._training_windows(train_dataset, model),
-            eval_dataset=eval_dataset,
+            eval_dataset=cast(Any, eval_dataset),
             processing_class=processing_class,
             compute_metrics=self._window_metrics,
             **kwargs,
@@ -121,7 +125,7 @@ class SpanNERTrainer(Trainer):
         windows, report = window_rows(rows, self.span_collator.word_tokenizer, self._config)
         lost = sum(
             model.unreachable(
-                [(entity["start"], entity["end"], self._config.label2id[entity["label"]]) for entity in gold]
+                [(entity["start"], entity["end"], self.span_collator.label2id[entity["label"]]) for entity in gold]
             )
             for gold in windows["entities"]
         )
@@ -140,10 +144,11 @@ class SpanNERTrainer(Trainer):
     def predict(self, test_dataset: Any, ignore_keys: list[str] | None = None, metric_key_prefix: str = "test") -> Any:
         """Spans of rows: `predictions` holds for each row its entities as dicts, in the order of the rows."""
         output = super().predict(self._evaluation_windows(test_dataset), ignore_keys, metric_key_prefix)
-        spans = self.merged_spans(output.predictions, output.label_ids)
+        packed, windows = cast(tuple[np.ndarray, np.ndarray], (output.predictions, output.label_ids))
+        spans = self.merged_spans(packed, windows)
         return output._replace(predictions=spans, label_ids=[list(row["entities"]) for row in self._evaluated_rows])
 
-    def _evaluation_windows(self, rows: Rows) -> Dataset:
+    def _evaluation_windows(self, rows: Rows) -> Any:
         """Window rows sorted by length, since padding is the largest cost; each names its row, so the order returns."""
         self._evaluated_rows = list(rows)
         windows, report = window_rows(self._evaluated_rows, self.span_collator.word_tokenizer, self._config)
@@ -167,7 +172,7 @@ class SpanNERTrainer(Trainer):
         loss, output = super().compute_loss(model, inputs, True, num_items_in_batch)
         if model.training:
             with torch.no_grad():
-                parts = self.loss_parts(output, inputs["labels"])
+                parts = self.loss_parts(cast(SpanNEROutput, output), inputs["labels"])
             num_sentences = len(inputs["word_mask"])
             num_items = num_sentences if num_items_in_batch is None else num_items_in_batch
             for name, values in parts.items():
@@ -183,7 +188,7 @@ class SpanNERTrainer(Trainer):
         """Log numbers; beside a training loss also its parts, each a mean over the same steps as the loss."""
         if "loss" in logs and self._part_sums:
             sums = torch.stack([*self._part_sums.values(), torch.as_tensor(self._num_steps, device=self.args.device)])
-            *sums, num_steps = self.accelerator.reduce(sums, reduction="sum").tolist()
+            *sums, num_steps = cast(Tensor, self.accelerator.reduce(sums, reduction="sum")).tolist()
             logs |= {name: value / num_steps for name, value in zip(self._part_sums, sums, strict=True)}
             self._part_sums, self._num_steps = {}, 0.0
         super().log(logs, start_time)
@@ -192,7 +197,7 @@ class SpanNERTrainer(Trainer):
         """Sentences of the step, over all processes where gradients are averaged over them."""
         count = torch.tensor(sum(len(batch["word_mask"]) for batch in batch_samples), device=device)
         if self.args.average_tokens_across_devices and self.args.world_size > 1:
-            count = self.accelerator.gather(count).sum()
+            count = cast(Tensor, self.accelerator.gather(count)).sum()
         return count
 
     def prediction_step(
@@ -231,20 +236,21 @@ class SpanNERTrainer(Trainer):
         of_row: dict[int, list[tuple[Window, int]]] = defaultdict(list)
         for place, (row, first_word, num_words, _) in enumerate(windows.tolist()):
             of_row[row].append((Window(first_word, num_words), place))
-        config = self._config
+        settings, decoding = self._config.merge_settings(), self._config.decoding()
         merged = []
         for row in range(len(self._evaluated_rows)):
             parts = sorted(of_row[row])
             tables = [packed[place] for _, place in parts]
-            spans = merge_windows(tables, [window for window, _ in parts], config.merge_settings(), config.decoding())
-            merged.append([span_dict(span, config.id2label) for span in spans])
+            spans = merge_windows(tables, [window for window, _ in parts], settings, decoding)
+            merged.append([span_dict(span, settings["id2label"]) for span in spans])
         return merged
 
     def _window_metrics(self, evaluation: EvalPrediction) -> dict[str, float]:
-        predicted = self.merged_spans(evaluation.predictions, evaluation.label_ids)
+        packed, windows = cast(tuple[np.ndarray, np.ndarray], (evaluation.predictions, evaluation.label_ids))
+        predicted = self.merged_spans(packed, windows)
         return self.score(predicted, [list(row["entities"]) for row in self._evaluated_rows])
 
-    def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
+    def create_optimizer(self, model: PreTrainedModel | None = None) -> torch.optim.Optimizer:
         """Optimiser of four groups: encoder and rest, each with and without weight decay."""
         if self.optimizer is None:
             model = self.model if model is None else model

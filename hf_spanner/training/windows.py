@@ -94,6 +94,8 @@ def window_rows(
 def _windows_of_row(
     row: Mapping[str, Any], text: TokenizedWords, config: SpanNERConfig, report: WindowReport
 ) -> list[dict[str, Any]]:
+    assert config.window_size is not None
+    assert config.window_overlap is not None
     windows = plan_windows(text.bounds, config.window_size, config.window_overlap)
     entities: list[list[dict[str, Any]]] = [[] for _ in windows]
     for entity in row["entities"]:
@@ -136,6 +138,7 @@ def _contexts(
     is_whole: bool,
 ) -> tuple[list[int], list[int]]:
     """Token ids of neighbouring sentences of the same document, as far as the window has room, half on each side."""
+    assert config.window_size is not None
     document = rows[place].get("document")
     if config.context_sentences == 0 or document is None or not is_whole:
         return [], []

@@ -304,7 +304,7 @@ for module in model.modules():
         module.p = 0.0
 rows = json.load(open(folder + "/rows.json"))
 args = SpanNERTrainingArguments(
-    output_dir=output, use_cpu=True, report_to="none", disable_tqdm=True, max_steps=4, learning_rate=1e-2, optim="sgd",
+    output_dir=output, use_cpu=True, report_to="none", disable_tqdm=True, max_steps=4, learning_rate=1e-3, optim="sgd",
     lr_scheduler_type="constant", max_grad_norm=0.0, per_device_train_batch_size=int(batch_size),
     per_device_eval_batch_size=1, save_strategy="no", load_best_model_at_end=False, logging_strategy="steps",
     logging_steps=1, eval_strategy="no", train_sampling_strategy="sequential",

@@ -58,7 +58,7 @@ class BoundarySmoothingModel(SpanNERModel):
             is_legal,
             epsilon=self.config.smoothing_epsilon,
             distance=self.config.smoothing_distance,
-            num_labels=self.config.num_labels,
+            num_labels=output.logits.shape[-1] - 1,
         )
         return boundary_smoothing_loss(output.logits, targets, is_legal)
 
@@ -66,7 +66,7 @@ class BoundarySmoothingModel(SpanNERModel):
         """(B, K, 4) packed: each legal span whose likeliest class is a type, with that class's softmax probability."""
         logits = output.logits.contiguous()  # classes side by side: several times faster to search
         best = logits.argmax(dim=-1)  # (B, N, N)
-        is_candidate = (best < self.config.num_labels) & legal_spans(output.word_mask)
+        is_candidate = (best < logits.shape[-1] - 1) & legal_spans(output.word_mask)
         sentence, starts, lasts = is_candidate.nonzero(as_tuple=True)  # (P,)
         labels = best[sentence, starts, lasts]  # (P,)
         probabilities = logits[sentence, starts, lasts].float().softmax(dim=-1)  # (P, C + 1)
@@ -108,6 +108,7 @@ class Biaffine(nn.Module):
 
     def __init__(self, config: BoundarySmoothingConfig) -> None:
         super().__init__()
+        assert config.num_labels is not None
         size, num_classes = config.affine_size, config.num_labels + 1
         self.size = size
         self.dropout = nn.Dropout(config.affine_dropout)
@@ -144,6 +145,7 @@ class Biaffine(nn.Module):
 
     def _width_scores(self, num_words: int, width_weight: Tensor) -> Tensor:
         """(N, C + 1, N) scores of widths j - i, those outside the table clamped to its ends."""
+        assert self.widths is not None
         table = self.dropout(self.widths.weight) @ width_weight.T  # (W, C + 1)
         places = torch.arange(num_words, device=table.device)
         widths = (places - places[:, None]).clamp(0, len(table) - 1)  # (N, N)

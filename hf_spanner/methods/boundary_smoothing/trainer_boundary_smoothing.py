@@ -38,7 +38,7 @@ class BoundarySmoothingTrainer(SpanNERTrainer):
             is_legal,
             epsilon=config.smoothing_epsilon,
             distance=config.smoothing_distance,
-            num_labels=config.num_labels,
+            num_labels=output.logits.shape[-1] - 1,
         )
         entropies = torch.special.entr(targets).sum(dim=-1)  # (B, N, N)
         return {"target_entropy": entropies.masked_fill(~is_legal, 0.0).sum(dim=(1, 2))}
