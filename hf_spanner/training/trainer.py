@@ -148,7 +148,7 @@ class SpanNERTrainer(Trainer):
         spans = self.merged_spans(packed, windows)
         return output._replace(predictions=spans, label_ids=[list(row["entities"]) for row in self._evaluated_rows])
 
-    def _evaluation_windows(self, rows: Rows) -> Any:
+    def _evaluation_windows(self, rows: Rows) -> Any:  # a datasets.Dataset, which the hints of Trainer leave out
         """Window rows sorted by length, since padding is the largest cost; each names its row, so the order returns."""
         self._evaluated_rows = list(rows)
         windows, report = window_rows(self._evaluated_rows, self.span_collator.word_tokenizer, self._config)
