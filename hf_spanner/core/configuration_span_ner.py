@@ -143,6 +143,7 @@ class SpanNERConfig(PreTrainedConfig):
         self._check_labels(kwargs.get("num_labels"))
         known = set(PreTrainedConfig().to_dict()) | {
             "num_labels",
+            "use_cache",
             "name_or_path",
             "custom_pipelines",
             "auto_map",

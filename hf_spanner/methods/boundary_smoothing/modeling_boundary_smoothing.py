@@ -20,7 +20,13 @@ from hf_spanner.methods.boundary_smoothing.loss_boundary_smoothing import (
 
 @dataclass
 class BoundarySmoothingOutput(SpanNEROutput):
-    """The common output; `logits` is (B, N, N, C + 1), cell (i, j) the span of words i to j, none last."""
+    """Adds to the common output; `logits` is (B, N, N, C + 1), cell (i, j) the span of words i to j, none last.
+
+    Args:
+        targets: (B, N, N, C + 1) float32, what the loss compared with; None before a loss was taken.
+    """
+
+    targets: Tensor | None = None
 
 
 class BoundarySmoothingModel(SpanNERModel):
@@ -50,17 +56,17 @@ class BoundarySmoothingModel(SpanNERModel):
         ends = self.end_layer(self.dropout(words)).relu()  # (B, N, d)
         return BoundarySmoothingOutput(logits=self.biaffine(starts, ends), word_mask=word_mask)
 
-    def compute_loss(self, output: SpanNEROutput, labels: Tensor) -> Tensor:
+    def compute_loss(self, output: BoundarySmoothingOutput, labels: Tensor) -> Tensor:
         """(B,) float32, cross entropy with smoothed targets summed over the spans of a sentence (Eq. 4)."""
         is_legal = legal_spans(output.word_mask)
-        targets = smoothed_targets(
+        output.targets = smoothed_targets(
             labels,
             is_legal,
             epsilon=self.config.smoothing_epsilon,
             distance=self.config.smoothing_distance,
             num_labels=output.logits.shape[-1] - 1,
         )
-        return boundary_smoothing_loss(output.logits, targets, is_legal)
+        return boundary_smoothing_loss(output.logits, output.targets, is_legal)
 
     def candidate_spans(self, output: SpanNEROutput, decoding: Mapping[str, Any]) -> Tensor:
         """(B, K, 4) packed: each legal span whose likeliest class is a type, with that class's softmax probability."""
