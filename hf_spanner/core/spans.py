@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 PADDING = -100
 
@@ -80,11 +81,8 @@ def pack_candidates(
         (B, K, 4) float32 rows (start, end, label, score), padded with -100; K is the largest count of a sentence.
     """
     counts = torch.bincount(sentence, minlength=batch_size)  # (B,)
-    first = counts.cumsum(0) - counts  # (B,)
-    place = torch.arange(len(sentence), device=sentence.device) - first[sentence]  # (P,)
-    packed = torch.full((batch_size, int(counts.max()), 4), float(PADDING), device=sentence.device)
-    packed[sentence, place] = torch.stack([starts, ends, labels, scores], dim=-1).to(packed.dtype)
-    return packed
+    rows = torch.stack([starts, ends, labels, scores.float()], dim=-1)  # (P, 4)
+    return pad_sequence(rows.split(counts.tolist()), batch_first=True, padding_value=PADDING)
 
 
 def pack_spans(spans: Sequence[Sequence[Span]]) -> Tensor:

@@ -22,10 +22,10 @@ class WordEncoder(nn.Module):
 
     def __init__(self, config: SpanNERConfig) -> None:
         super().__init__()
-        self.config = config
+        self.pooling, self.num_layers, self.has_lstm = config.pooling, config.num_encoder_layers, config.lstm_layers > 0
         self.encoder = AutoModel.from_config(config.encoder_config, **pooler_arguments(config.encoder_config))
         self.output_size = config.encoder_config.hidden_size
-        if config.lstm_layers > 0:
+        if self.has_lstm:
             self.lstm_dropout = nn.Dropout(config.lstm_dropout)
             self.lstm = nn.LSTM(
                 self.output_size,
@@ -41,7 +41,7 @@ class WordEncoder(nn.Module):
         """(B, N, D) vectors of the words; a word without tokens has zeros before the BiLSTM."""
         hidden = self.embed(input_ids, attention_mask)  # (B, T, H)
         words = self.pool(hidden, word_index, word_mask.shape[1])  # (B, N, H)
-        return self.recur(words, word_lengths(word_mask)) if self.config.lstm_layers > 0 else words
+        return self.recur(words, word_lengths(word_mask)) if self.has_lstm else words
 
     def embed(self, input_ids: Tensor, attention_mask: Tensor, prompts: Tensor | None = None) -> Tensor:
         """Encoder states of the tokens, the mean of the last `num_encoder_layers` layers.
@@ -54,7 +54,7 @@ class WordEncoder(nn.Module):
         Returns:
             (B, P + T, H), prompts first.
         """
-        has_layers = self.config.num_encoder_layers > 1
+        has_layers = self.num_layers > 1
         if prompts is None:
             output = self.encoder(input_ids, attention_mask=attention_mask, output_hidden_states=has_layers)
         else:
@@ -64,7 +64,7 @@ class WordEncoder(nn.Module):
             output = self.encoder(inputs_embeds=vectors, attention_mask=mask, output_hidden_states=has_layers)
         if not has_layers:
             return output.last_hidden_state
-        return torch.stack(output.hidden_states[-self.config.num_encoder_layers :]).mean(dim=0)
+        return torch.stack(output.hidden_states[-self.num_layers :]).mean(dim=0)
 
     def pool(self, hidden: Tensor, word_index: Tensor, num_words: int) -> Tensor:
         """One vector a word from the vectors of its tokens.
@@ -77,17 +77,17 @@ class WordEncoder(nn.Module):
         Returns:
             (B, N, H); zeros for a word without tokens.
         """
-        if self.config.pooling == "max":
+        if self.pooling == "max":
             index = word_index[:, :, None].expand_as(hidden)
             pooled = hidden.new_zeros(len(hidden), num_words + 1, hidden.shape[-1])
             return pooled.scatter_reduce(1, index, hidden, "amax", include_self=False)[:, 1:]
         words = torch.arange(1, num_words + 1, device=word_index.device)  # (N,)
         belongs = word_index[:, None, :] == words[:, None]  # (B, N, T)
-        if self.config.pooling == "first":
+        if self.pooling == "first":
             is_first = word_index != nn.functional.pad(word_index, (1, 0))[:, :-1]  # (B, T)
             belongs = belongs & is_first[:, None, :]
         counts = belongs.sum(dim=-1, keepdim=True).clamp(min=1)  # (B, N, 1)
-        return belongs.to(hidden.dtype) @ hidden / counts
+        return torch.bmm(belongs.to(hidden.dtype), hidden) / counts
 
     def recur(self, words: Tensor, lengths: Tensor) -> Tensor:
         """(B, N, lstm_size) states of the BiLSTM over (B, N, D) words; zeros behind each length."""

@@ -72,11 +72,11 @@ class BoundarySmoothingModel(SpanNERModel):
         """(B, K, 4) packed: each legal span whose likeliest class is a type, with that class's softmax probability."""
         logits = output.logits.contiguous()  # classes side by side: several times faster to search
         best = logits.argmax(dim=-1)  # (B, N, N)
-        is_candidate = (best < logits.shape[-1] - 1) & legal_spans(output.word_mask)
+        has_type = (best < logits.shape[-1] - 1).triu()
+        is_candidate = has_type & output.word_mask[:, :, None] & output.word_mask[:, None, :]
         sentence, starts, lasts = is_candidate.nonzero(as_tuple=True)  # (P,)
         labels = best[sentence, starts, lasts]  # (P,)
-        probabilities = logits[sentence, starts, lasts].float().softmax(dim=-1)  # (P, C + 1)
-        scores = probabilities.gather(1, labels[:, None])[:, 0]  # (P,)
+        scores = logits[sentence, starts, lasts].softmax(dim=-1, dtype=torch.float32).amax(dim=-1)  # (P,)
         return pack_candidates(sentence, starts, lasts + 1, labels, scores, len(best))
 
     def unreachable(self, labels: Sequence[tuple[int, int, int]]) -> int:
@@ -118,7 +118,7 @@ class Biaffine(nn.Module):
         size, num_classes = config.affine_size, config.num_labels + 1
         self.size = size
         self.dropout = nn.Dropout(config.affine_dropout)
-        self.pair_weight = nn.Parameter(torch.empty(num_classes, size, size))
+        self.pair_weight = nn.Parameter(torch.empty(num_classes, size, size))  # of (class, end, start): U transposed
         self.linear_weight = nn.Parameter(torch.empty(num_classes, 2 * size + config.width_embedding_size))
         self.bias = nn.Parameter(torch.empty(num_classes))
         has_widths = config.width_embedding_size > 0
@@ -136,11 +136,9 @@ class Biaffine(nn.Module):
         """
         batch_size, num_words, size = starts.shape
         starts, ends = self.dropout(starts), self.dropout(ends)
-        start_weight, end_weight, width_weight = self.linear_weight.split(
-            [size, size, self.linear_weight.shape[1] - 2 * size], 1
-        )
-        projection = self.pair_weight.transpose(1, 2).reshape(-1, size)  # ((C + 1) d, d)
-        queries = nn.functional.linear(starts, projection, end_weight.reshape(-1))  # (B, N, (C + 1) d)
+        sizes = [size, size, self.linear_weight.shape[1] - 2 * size]
+        start_weight, end_weight, width_weight = self.linear_weight.split(sizes, dim=1)
+        queries = nn.functional.linear(starts, self.pair_weight.flatten(0, 1), end_weight.flatten())  # (B, N, (C + 1) d)
         queries = queries.view(batch_size, -1, size)  # (B, N (C + 1), d)
         start_scores = nn.functional.linear(starts, start_weight, self.bias).view(batch_size, -1, 1)
         logits = torch.baddbmm(start_scores, queries, ends.transpose(1, 2))  # (B, N (C + 1), N)
@@ -153,6 +151,6 @@ class Biaffine(nn.Module):
         """(N, C + 1, N) scores of widths j - i, those outside the table clamped to its ends."""
         assert self.widths is not None
         table = self.dropout(self.widths.weight) @ width_weight.T  # (W, C + 1)
-        places = torch.arange(num_words, device=table.device)
-        widths = (places - places[:, None]).clamp(0, len(table) - 1)  # (N, N)
-        return table[widths].transpose(1, 2)
+        widths = torch.arange(1 - num_words, num_words, device=table.device)  # (2 N - 1,)
+        scores = table[widths.clamp(0, len(table) - 1)]  # (2 N - 1, C + 1)
+        return scores.unfold(0, num_words, 1).flip(0)

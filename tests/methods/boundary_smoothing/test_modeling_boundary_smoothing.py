@@ -43,7 +43,7 @@ def literal_scores(biaffine: Biaffine, starts: Tensor, ends: Tensor) -> Tensor:
                 width = min(max(j - i, 0), biaffine.widths.num_embeddings - 1)
                 parts.append(biaffine.widths.weight[width].expand(batch_size, -1))
             pairs[:, i, j] = torch.cat(parts, dim=-1)
-    bilinear = torch.einsum("bid,cde,bje->bijc", starts, biaffine.pair_weight, ends)
+    bilinear = torch.einsum("bid,ced,bje->bijc", starts, biaffine.pair_weight, ends)
     return bilinear + torch.einsum("bijw,cw->bijc", pairs, biaffine.linear_weight) + biaffine.bias
 
 
