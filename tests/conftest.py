@@ -41,7 +41,10 @@ CORPUS = [
     "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ 0123456789 . , ; : ! ? ' \" ( ) [ ] < > / -",
 ]
 SMALL = {"lstm_size": 16}
-SMALL_BY_METHOD = {"boundary_smoothing": {"affine_size": 16, "width_embedding_size": 4, "max_width": 8}}
+SMALL_BY_METHOD = {
+    "boundary_smoothing": {"affine_size": 16, "width_embedding_size": 4, "max_width": 8},
+    "locate_and_label": {"head_size": 16, "negatives_per_positive": 1_000, "min_negatives": 1_000},
+}
 
 
 def wordpiece_tokenizer() -> PreTrainedTokenizerFast:

@@ -4,9 +4,11 @@ from importlib import import_module
 
 from hf_spanner.core.modeling_span_ner import SpanNERModel
 from hf_spanner.methods.boundary_smoothing import BoundarySmoothingModel
+from hf_spanner.methods.locate_and_label import LocateAndLabelModel
 
 METHODS: dict[str, type[SpanNERModel]] = {
     "boundary_smoothing": BoundarySmoothingModel,
+    "locate_and_label": LocateAndLabelModel,
 }
 
 

@@ -184,12 +184,18 @@ class SpanNERTrainer(Trainer):
         """Parts of the sentence losses to log beside the loss, (B,) each by name; none unless a method names some."""
         return {}
 
+    def logged_parts(self, means: dict[str, float]) -> dict[str, float]:
+        """What is logged of the parts, given their means; a method may make ratios of them."""
+        return means
+
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log numbers; beside a training loss also its parts, each a mean over the same steps as the loss."""
         if "loss" in logs and self._part_sums:
             sums = torch.stack([*self._part_sums.values(), torch.as_tensor(self._num_steps, device=self.args.device)])
             *sums, num_steps = cast(Tensor, self.accelerator.reduce(sums, reduction="sum")).tolist()
-            logs |= {name: value / num_steps for name, value in zip(self._part_sums, sums, strict=True)}
+            logs |= self.logged_parts(
+                {name: value / num_steps for name, value in zip(self._part_sums, sums, strict=True)}
+            )
             self._part_sums, self._num_steps = {}, 0.0
         super().log(logs, start_time)
 

@@ -138,7 +138,8 @@ class Biaffine(nn.Module):
         starts, ends = self.dropout(starts), self.dropout(ends)
         sizes = [size, size, self.linear_weight.shape[1] - 2 * size]
         start_weight, end_weight, width_weight = self.linear_weight.split(sizes, dim=1)
-        queries = nn.functional.linear(starts, self.pair_weight.flatten(0, 1), end_weight.flatten())  # (B, N, (C + 1) d)
+        projection = self.pair_weight.flatten(0, 1)  # ((C + 1) d, d)
+        queries = nn.functional.linear(starts, projection, end_weight.flatten())  # (B, N, (C + 1) d)
         queries = queries.view(batch_size, -1, size)  # (B, N (C + 1), d)
         start_scores = nn.functional.linear(starts, start_weight, self.bias).view(batch_size, -1, 1)
         logits = torch.baddbmm(start_scores, queries, ends.transpose(1, 2))  # (B, N (C + 1), N)

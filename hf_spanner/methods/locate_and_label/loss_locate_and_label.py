@@ -1,0 +1,163 @@
+"""Assignment of gold to spans and the losses of Locate and Label (Shen et al. 2021, sections 3.1 to 3.5)."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, logsigmoid, smooth_l1_loss
+
+from hf_spanner.core.spans import span_iou
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What each span is compared with.
+
+    Args:
+        iou: (B, K) float32, IoU with the paired gold, 0 if the span has none.
+        gold: (B, K, 2) long, the paired gold; without one, the span itself.
+        label: (B, K) long, type of the paired gold; without one, 0.
+    """
+
+    iou: Tensor
+    gold: Tensor
+    label: Tensor
+
+
+def sorted_gold(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Gold in one order, so that ties do not depend on the order it came in, and which of it counts.
+
+    Args:
+        labels: (B, G, 3) long gold (start, end, label), padding -100.
+
+    Returns:
+        (B, G, 3) long by start, end, label; (B, G) bool, False for padding and repeats of a (start, end).
+    """
+    order = torch.arange(labels.shape[1], device=labels.device).expand(labels.shape[:2])  # (B, G)
+    for column in (2, 1, 0):
+        order = order.gather(1, labels[..., column].gather(1, order).argsort(dim=1, stable=True))
+    ranked = labels.gather(1, order[..., None].expand_as(labels))
+    is_same = (ranked[:, 1:, :2] == ranked[:, :-1, :2]).all(dim=-1)  # (B, G - 1)
+    is_new = torch.cat([torch.ones_like(ranked[:, :1, 0], dtype=torch.bool), ~is_same], dim=1)
+    return ranked, is_new & (ranked[..., 0] >= 0)
+
+
+def assign_gold(spans: Tensor, labels: Tensor) -> Assignment:
+    """Pair each span with the gold that it overlaps most, the first on ties (section 3.1).
+
+    Args:
+        spans: (B, K, 2) long (start, end), half-open.
+        labels: (B, G, 3) long gold, padding -100.
+
+    Returns:
+        The pairs; memory is that of one (B, K, G) table.
+    """
+    if labels.shape[1] == 0:
+        zeros = torch.zeros_like(spans[..., 0])
+        return Assignment(zeros.float(), spans, zeros)
+    best = span_iou(spans, labels[..., :2]).max(dim=-1)  # (B, K)
+    paired = labels.gather(1, best.indices[..., None].expand(-1, -1, 3))  # (B, K, 3)
+    has_gold = best.values > 0
+    gold = torch.where(has_gold[..., None], paired[..., :2], spans)
+    return Assignment(best.values, gold, paired[..., 2].masked_fill(~has_gold, 0))
+
+
+def paired_iou(first: Tensor, second: Tensor) -> Tensor:
+    """(...) float32 IoU of spans (..., 2) with as many others, one to one."""
+    intersection = torch.minimum(first[..., 1], second[..., 1]) - torch.maximum(first[..., 0], second[..., 0])
+    intersection = intersection.clamp(min=0)
+    union = (first[..., 1] - first[..., 0]) + (second[..., 1] - second[..., 0]) - intersection
+    return intersection / union.clamp(min=1)
+
+
+def sampled_negatives(is_negative: Tensor, num_negatives: Tensor, keys: Tensor) -> Tensor:
+    """The negatives with the lowest keys, as many as a sentence may have (section 4.2, "1:5").
+
+    Args:
+        is_negative: (B, K) bool.
+        num_negatives: (B,) long, most negatives of a sentence.
+        keys: (B, K) float, random numbers in [0, 1).
+
+    Returns:
+        (B, K) bool.
+    """
+    ranks = keys.masked_fill(~is_negative, 2.0).argsort(dim=1).argsort(dim=1)  # (B, K)
+    return is_negative & (ranks < num_negatives[:, None])
+
+
+def fixed_keys(spans: Tensor) -> Tensor:
+    """(B, K) float32 in [0, 1) that depend on (B, K, 2) spans only: outside training the sample is always the same."""
+    mixed = (spans[..., 0] * 7_919 + spans[..., 1] * 104_729) * 2_654_435_761 % (1 << 32)
+    return mixed.float() / (1 << 32)
+
+
+def soft_weights(iou: Tensor, *, threshold: float, exponent: float) -> Tensor:
+    """W = IoU^eta from the threshold on, else (1 - IoU)^eta (section 3.1, Eq. for w); shape of `iou`."""
+    return torch.where(iou >= threshold, iou, 1 - iou).pow(exponent)
+
+
+def filter_loss(logits: Tensor, is_positive: Tensor, weights: Tensor, *, gamma: float) -> Tensor:
+    """Weighted focal loss of each seed: -w (1 - p)^gamma log p if positive, -w p^gamma log(1 - p) if not.
+
+    Args:
+        logits: (B, K) any float type.
+        is_positive: (B, K) bool.
+        weights: (B, K) float32.
+        gamma: Focusing exponent.
+
+    Returns:
+        (B, K) float32.
+    """
+    signed = torch.where(is_positive, logits.float(), -logits.float())
+    return -weights * (-signed).sigmoid().pow(gamma) * logsigmoid(signed)
+
+
+def regression_loss(offsets: Tensor, targets: Tensor) -> Tensor:
+    """(B, K) float32: smooth L1 between (B, K, 2) predicted and wanted moves of the boundaries, both sides added."""
+    return smooth_l1_loss(offsets.float(), targets.float(), reduction="none").sum(dim=-1)
+
+
+def overlap_loss(spans: Tensor, gold: Tensor) -> Tensor:
+    """1 - (min(e, e') - max(s, s')) / (max(e, e') - min(s, s')) of real-valued spans (section 3.5).
+
+    The fraction is negative for spans apart, so the loss may exceed 1. Ends are half-open; with inclusive ends a
+    one-word hit would be 0 / 0.
+
+    Args:
+        spans: (B, K, 2) float, moved boundaries before rounding.
+        gold: (B, K, 2) long, at least one word long.
+
+    Returns:
+        (B, K) float32, at least 0.
+    """
+    spans, gold = spans.float(), gold.float()
+    inner = torch.minimum(spans[..., 1], gold[..., 1]) - torch.maximum(spans[..., 0], gold[..., 0])
+    outer = torch.maximum(spans[..., 1], gold[..., 1]) - torch.minimum(spans[..., 0], gold[..., 0])
+    return 1 - inner / outer
+
+
+def classification_loss(logits: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
+    """(B, K) float32: weighted cross entropy of (B, K, C + 1) logits with (B, K) long classes, none last."""
+    losses = cross_entropy(logits.float().flatten(0, 1), targets.flatten(), reduction="none")
+    return weights * losses.view_as(weights)
+
+
+def moved_spans(spans: Tensor, offsets: Tensor, lengths: Tensor) -> Tensor:
+    """Spans with both boundaries moved, rounded half up and kept inside the sentence (section 3.3).
+
+    Args:
+        spans: (..., 2) long.
+        offsets: (..., 2) float, moves of start and end.
+        lengths: (...) long, words of each span's sentence.
+
+    Returns:
+        (..., 2) long; the start may lie at or behind the end, which makes the span illegal.
+    """
+    limit = lengths[..., None]
+    # the paper's end is inclusive and stops at L - 1
+    return (spans + (offsets.float() + 0.5).floor().clamp(-limit, limit).long()).clamp(min=0).minimum(limit)
+
+
+def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
+    """(B,) mean of (B, K) values where the mask holds; 0 for a row without any."""
+    return values.masked_fill(~mask, 0.0).sum(dim=1) / mask.sum(dim=1).clamp(min=1)

@@ -1,0 +1,44 @@
+"""Soft-NMS over spans (Shen et al. 2021, Algorithm 1)."""
+
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+
+
+def soft_nms(spans: np.ndarray, scores: np.ndarray, *, iou: float, decay: float, threshold: float) -> np.ndarray:
+    """Scores after each span was decayed by the better ones that it overlaps.
+
+    Spans are taken from a priority queue, the best first. Each taken span multiplies the score of every span left in
+    the queue that it overlaps by at least `iou`. The queue ends with the first score that is not above the threshold.
+
+    Args:
+        spans: (K, 2) int, (start, end), half-open.
+        scores: (K,) float.
+        iou: k.
+        decay: u.
+        threshold: delta.
+
+    Returns:
+        (K,) float, the score at which a span was taken; -1 for a span that was not.
+    """
+    starts, ends = spans[:, 0], spans[:, 1]
+    current = scores.astype(np.float64)
+    taken = np.full(len(scores), -1.0)
+    is_left = np.ones(len(scores), dtype=bool)
+    # ties: the longer span, then the earlier
+    rows = enumerate(zip(current, starts, ends, strict=True))
+    queue = [(-score, start - end, start, place) for place, (score, start, end) in rows]
+    heapify(queue)
+    while queue:
+        negative, *_, place = heappop(queue)
+        if not is_left[place] or -negative != current[place]:
+            continue  # decayed since it was put there
+        if current[place] <= threshold:
+            break
+        taken[place], is_left[place] = current[place], False
+        inner = np.minimum(ends, ends[place]) - np.maximum(starts, starts[place])
+        outer = np.maximum(ends, ends[place]) - np.minimum(starts, starts[place])
+        for other in np.flatnonzero(is_left & (inner > 0) & (inner >= iou * outer)):
+            current[other] *= decay
+            heappush(queue, (-current[other], starts[other] - ends[other], starts[other], int(other)))
+    return taken

@@ -1,0 +1,47 @@
+"""How Shen et al. 2021 train Locate and Label: their optimisation recipe as defaults. Never ships in a checkpoint."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from hf_spanner.methods.locate_and_label.modeling_locate_and_label import LocateAndLabelOutput
+from hf_spanner.training.trainer import SpanNERTrainer, SpanNERTrainingArguments
+
+LOSSES = ("filter_loss", "regression_loss", "overlap_loss", "classification_loss")
+COUNTS = ("positives", "filter_recall", "exact_moves")
+
+
+@dataclass
+class LocateAndLabelTrainingArguments(SpanNERTrainingArguments):
+    """Section 4.2 and the official configurations, the values for ACE 2005 where data sets differ."""
+
+    learning_rate: float = 3.0e-5  # one rate for all parameters
+    head_learning_rate: float | None = 3.0e-5
+    num_train_epochs: float = 35
+    per_device_train_batch_size: int = 8
+    warmup_steps: float = 0.05  # not in the paper; official configuration; linear warm-up, then linear decay
+    max_grad_norm: float = 1.0  # not in the paper; official code
+    weight_decay: float = 0.01  # not in the paper; official code
+
+
+class LocateAndLabelTrainer(SpanNERTrainer):
+    """Logs the four losses unweighted, `filter_recall` and `exact_moves`.
+
+    `filter_recall` is the share of positive seeds that the filter keeps, `exact_moves` the share of positive seeds
+    whose moved boundaries are those of the gold span.
+    """
+
+    def loss_parts(self, output: LocateAndLabelOutput, labels: Tensor) -> dict[str, Tensor]:
+        """(B,) float32 each: the losses, and for each sentence the counts that the shares are made of."""
+        assert output.losses is not None  # the loss was taken
+        assert output.counts is not None
+        columns = [*output.losses.detach().unbind(dim=1), *output.counts.unbind(dim=1)]
+        return dict(zip((*LOSSES, *COUNTS), columns, strict=True))
+
+    def logged_parts(self, means: dict[str, float]) -> dict[str, float]:
+        """Losses as they are, counts as shares of the positive seeds."""
+        positives, *counted = COUNTS
+        losses = {name: means[name] for name in LOSSES}
+        if means[positives] == 0:
+            return losses
+        return losses | {name: means[name] / means[positives] for name in counted}

@@ -1,0 +1,207 @@
+"""Heads against the equations on concatenated vectors, proposals, and what the switches of the ablation take away."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerBase
+
+from hf_spanner import SpanNERCollator, SpanNERModel
+from hf_spanner.core.spans import Span, unpack_spans
+from hf_spanner.methods.locate_and_label.modeling_locate_and_label import (
+    LocateAndLabelOutput,
+    SpanHead,
+    is_legal_span,
+    kept_spans,
+)
+
+Make = Callable[..., SpanNERModel]
+LABELS = {"LOC": 0, "ORG": 1, "PER": 2}
+
+
+@pytest.fixture
+def collator(tokenizer: PreTrainedTokenizerBase) -> SpanNERCollator:
+    return SpanNERCollator(tokenizer, LABELS)
+
+
+def literal_head(head: SpanHead, pooled: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """Linear, GELU, Linear on the three vectors side by side."""
+    weight = torch.cat([head.pool_layer.weight, head.left_layer.weight, head.right_layer.weight], dim=1)
+    hidden = nn.functional.linear(torch.cat([pooled, left, right]), weight, head.pool_layer.bias)
+    return head.output_layer(nn.functional.gelu(hidden))
+
+
+def test_heads_equal_the_equations_on_concatenated_vectors(
+    tiny_model: Make, collator: SpanNERCollator, rows: list[dict[str, Any]]
+) -> None:
+    """Filter reads the inner boundary words, the regressor the outer neighbours, clamped to the sentence."""
+    model = tiny_model("locate_and_label", seed_lengths=[1, 2, 3])
+    batch = collator(rows)
+    output = model(**batch)
+    for row, length in enumerate(batch["word_mask"].sum(dim=1).tolist()):
+        words = output.words[row]
+        for place, (start, end) in enumerate(output.seeds.tolist()):
+            if end > length:
+                continue
+            pooled = words[start:end].amax(dim=0)
+            expected = literal_head(model.filter, pooled, words[start], words[end - 1])
+            torch.testing.assert_close(output.logits[row, place], expected[0])
+            outer = words[max(start - 1, 0)], words[min(end, length - 1)]
+            torch.testing.assert_close(output.offsets[row, place], literal_head(model.regressor, pooled, *outer))
+
+
+def test_classes_are_those_of_the_moved_span(
+    tiny_model: Make, collator: SpanNERCollator, rows: list[dict[str, Any]]
+) -> None:
+    """Each moved span once, within its sentence, classified by its own words."""
+    model = tiny_model("locate_and_label", filter_threshold=0.0)
+    output = model(**collator(rows))
+    proposals = [tuple(proposal) for proposal in output.proposals.tolist()]
+    assert proposals == sorted(set(proposals))
+    for (row, start, end), logits in zip(proposals, output.class_logits, strict=True):
+        assert 0 <= start < end <= len(rows[row]["tokens"])
+        words = output.words[row]
+        expected = literal_head(model.classifier, words[start:end].amax(dim=0), words[start], words[end - 1])
+        torch.testing.assert_close(logits, expected)
+
+
+def test_the_filter_saves_work(tiny_model: Make, collator: SpanNERCollator, rows: list[dict[str, Any]]) -> None:
+    """The classifier sees proposals only: none above a threshold of 1, all seeds without a filter."""
+    batch = collator(rows)
+    strict = tiny_model("locate_and_label", filter_threshold=1.0)(**batch)
+    assert strict.proposals.shape == (0, 3)
+    assert strict.class_logits.shape == (0, 4)
+    model = tiny_model("locate_and_label", use_filter=False, use_regressor=False)
+    output = model(**batch)
+    num_seeds = is_legal_span(output.seeds.expand(len(rows), -1, -1), batch["word_mask"]).sum().item()
+    assert len(output.proposals) == num_seeds
+    assert "filter" not in dict(model.named_children())
+
+
+def test_a_training_step_reads_the_seeds_of_training_only(
+    tiny_model: Make, collator: SpanNERCollator, rows: list[dict[str, Any]]
+) -> None:
+    model = tiny_model("locate_and_label", seed_lengths=[1, 4])
+    batch = collator(rows)
+    output = model.train()(**batch)
+    assert set((output.seeds[:, 1] - output.seeds[:, 0]).tolist()) == {1, 4}
+    assert output.proposals is None
+    output = model.eval()(**batch)
+    assert set((output.seeds[:, 1] - output.seeds[:, 0]).tolist()) == {1, 2, 3, 4}
+
+
+def test_gold_that_is_no_seed_takes_part(tiny_model: Make, collator: SpanNERCollator) -> None:
+    """Seven words as one entity, seeds of one word: the only positive is the entity itself, which need not move."""
+    model = tiny_model("locate_and_label", seed_lengths=[1])
+    row = {"tokens": list("abcdefg"), "entities": [{"start": 0, "end": 7, "label": "ORG"}]}
+    output = model(**collator([row]))
+    assert output.counts[0, 0] == 1
+
+
+def test_sampling_in_training_is_drawn_from_the_global_generator(
+    tiny_model: Make, collator: SpanNERCollator, rows: list[dict[str, Any]]
+) -> None:
+    model = tiny_model("locate_and_label", negatives_per_positive=1, min_negatives=1, head_dropout=0.0)
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    model.train()
+    batch, losses = collator(rows), []
+    for seed in (0, 0, 1):
+        torch.manual_seed(seed)
+        losses.append(model(**batch).loss.item())
+    assert losses[0] == losses[1] != losses[2]
+
+
+@pytest.mark.parametrize(
+    ("switches", "unused"),
+    [
+        ({"use_filter": False}, [0]),
+        ({"use_regressor": False}, [1, 2]),
+        ({"use_filter": False, "use_regressor": False}, [0, 1, 2]),
+    ],
+)
+def test_a_loss_without_its_head_has_no_weight(tiny_model: Make, switches: dict[str, bool], unused: list[int]) -> None:
+    model = tiny_model("locate_and_label", **switches)
+    assert [place for place, weight in enumerate(model.loss_weights) if weight == 0] == unused
+
+
+def test_four_losses_have_four_weights(tiny_model: Make, collator: SpanNERCollator, rows: list[dict[str, Any]]) -> None:
+    names = ("filter", "regression", "overlap", "classification")
+    weights = [2.0, 3.0, 5.0, 7.0]
+    fields = {f"{name}_loss_weight": weight for name, weight in zip(names, weights, strict=True)}
+    output = tiny_model("locate_and_label", **fields)(**collator(rows))
+    expected = (output.losses * torch.tensor(weights)).sum(dim=1).mean()
+    torch.testing.assert_close(output.loss, expected)
+
+
+def perfect_output(model: SpanNERModel, spans: list[tuple[int, int, int]], num_words: int) -> LocateAndLabelOutput:
+    """What a model that is sure of its spans would give for one sentence."""
+    logits = torch.zeros(len(spans), 4)
+    for place, (_, _, label) in enumerate(spans):
+        logits[place, label] = 12.0
+    proposals = torch.tensor([[0, start, end] for start, end, _ in spans]).reshape(-1, 3)
+    return LocateAndLabelOutput(
+        logits=torch.zeros(1, 1),
+        word_mask=torch.ones(1, num_words, dtype=torch.bool),
+        proposals=proposals,
+        class_logits=logits,
+    )
+
+
+def test_perfect_scores_decode_to_gold(tiny_model: Make) -> None:
+    """Nested gold through Soft-NMS and the overlap rule, and none for what is none."""
+    model = tiny_model("locate_and_label")
+    gold = [(0, 5, 1), (1, 5, 1), (3, 5, 0), (6, 7, 2)]
+    output = perfect_output(model, [*gold, (2, 4, 3)], num_words=8)
+    # IoU of (0, 5) and (1, 5) is .8, above the default .7: the second decays to .8, still above .5
+    assert {span[:3] for span in model.decode(output)[0]} == set(gold)
+    dropped = model.decode(output, {"nms_decay": 0.4})[0]
+    assert {span[:3] for span in dropped} == set(gold) - {(1, 5, 1)}
+
+
+def test_score_is_the_probability_before_decay(tiny_model: Make) -> None:
+    model = tiny_model("locate_and_label")
+    output = perfect_output(model, [(0, 5, 1), (1, 5, 1)], num_words=5)
+    packed = unpack_spans(model.candidate_spans(output, model.decoding({"nms_decay": 0.6})))[0]
+    expected = torch.tensor([12.0, 0.0, 0.0, 0.0]).softmax(dim=0)[0].item()
+    assert [span.score for span in packed] == pytest.approx([expected] * 2)
+
+
+def test_without_soft_nms_every_span_stays() -> None:
+    table, scores = np.array([[0, 4, 0], [0, 3, 1]]), np.array([0.9, 0.2])
+    assert kept_spans(table, scores, None) == [Span(0, 4, 0, 0.9), Span(0, 3, 1, 0.2)]
+    settings = {"nms_iou": 0.7, "nms_decay": 0.5, "nms_threshold": 0.3}
+    assert kept_spans(table, scores, settings) == [Span(0, 4, 0, 0.9)]
+
+
+def test_unreachable_counts_second_types_and_what_no_seed_can_become(tiny_model: Make) -> None:
+    labels = [(0, 2, 0), (0, 2, 1), (0, 5, 0)]
+    assert tiny_model("locate_and_label", seed_lengths=[1, 2]).unreachable(labels) == 1
+    assert tiny_model("locate_and_label", seed_lengths=[1, 2], use_regressor=False).unreachable(labels) == 2
+
+
+def test_entities_longer_than_every_seed_are_found(tiny_model: Make, collator: SpanNERCollator) -> None:
+    """Seeds of up to four words, an entity of six: only a boundary that moves reaches it."""
+    model = tiny_model("locate_and_label", seed_lengths=[1, 2, 3, 4], encoder_dropout=0.0, positive_iou=0.5)
+    for module in model.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    row = {
+        "tokens": ["we", "met", "the", "Bank", "of", "Oslo", "and", "Lake", "in", "May"],
+        "entities": [{"start": 2, "end": 8, "label": "ORG"}, {"start": 9, "end": 10, "label": "LOC"}],
+    }
+    batch = collator([row])
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    for _ in range(400):
+        optimizer.zero_grad()
+        model.train()(**batch).loss.backward()
+        optimizer.step()
+        with torch.no_grad():
+            spans = model.eval().decode(model(**batch))[0]
+        if {span[:3] for span in spans} == {(2, 8, 1), (9, 10, 0)}:
+            return
+    pytest.fail(f"found {spans}")
