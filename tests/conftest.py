@@ -43,7 +43,12 @@ CORPUS = [
 SMALL = {"lstm_size": 16}
 SMALL_BY_METHOD = {
     "boundary_smoothing": {"affine_size": 16, "width_embedding_size": 4, "max_width": 8},
-    "locate_and_label": {"head_size": 16, "negatives_per_positive": 1_000, "min_negatives": 1_000},
+    "locate_and_label": {
+        "head_size": 16,
+        "negatives_per_positive": 1_000,  # all: a sample would depend on how a batch is cut
+        "min_negatives": 1_000,
+        "nms_threshold": 0.0,
+    },
 }
 
 

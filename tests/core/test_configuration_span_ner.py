@@ -18,8 +18,10 @@ CONFIGS = [SpanNERConfig, *(model.config_class for model in METHODS.values())]
 RULES = [(config, name) for config in CONFIGS for name in config.field_rules]
 
 
-def outside(rule: Interval | Choice) -> list[Any]:
-    """Values that a rule must refuse."""
+def outside(rule: Any) -> list[Any]:
+    """Values that a rule must refuse; of a rule of a method's own, those that no rule admits."""
+    if not isinstance(rule, Choice | Interval):
+        return ["no such value", float("nan"), -1]
     if isinstance(rule, Choice):
         return ["no such choice", 17, *([0, "true"] if True in rule.values else [])]
     values: list[Any] = ["1", float("nan"), True, float("inf"), [1], rule.lowest - 1, rule.highest + 1]

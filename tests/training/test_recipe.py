@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from huggingface_hub.constants import HF_HOME
 
+from hf_spanner import METHODS
 from hf_spanner.methods.boundary_smoothing.trainer_boundary_smoothing import BoundarySmoothingTrainingArguments
 from hf_spanner.training.recipe import Recipe
 
@@ -97,7 +98,7 @@ def test_wrong_overrides_are_refused(write: Write, override: str, message: str) 
         ("num_train_epochs", "epochs", "unknown key training.epochs"),
         ("encoder: some/encoder\n", "", "encoder is missing"),
         ("method: boundary_smoothing\n", "", "method is missing"),
-        ("method: boundary_smoothing", "method: ../../x", "method must be one of boundary_smoothing, got '../../x'"),
+        ("method: boundary_smoothing", "method: ../../x", f"method must be one of {', '.join(METHODS)}, got '../../x'"),
         ("method: boundary_smoothing", "method: [a]", "method must be one of"),
         ("1.0e-5", "1e-5", "training.learning_rate is the text '1e-5'; write 1.0e-5"),
         ("1.0e-5", "2.5e3", "training.learning_rate is the text '2.5e3'; write 2.5e[+]3"),

@@ -158,8 +158,8 @@ def test_perfect_scores_decode_to_gold(tiny_model: Make) -> None:
     gold = [(0, 5, 1), (1, 5, 1), (3, 5, 0), (6, 7, 2)]
     output = perfect_output(model, [*gold, (2, 4, 3)], num_words=8)
     # IoU of (0, 5) and (1, 5) is .8, above the default .7: the second decays to .8, still above .5
-    assert {span[:3] for span in model.decode(output)[0]} == set(gold)
-    dropped = model.decode(output, {"nms_decay": 0.4})[0]
+    assert {span[:3] for span in model.decode(output, {"nms_threshold": 0.5})[0]} == set(gold)
+    dropped = model.decode(output, {"nms_threshold": 0.5, "nms_decay": 0.4})[0]
     assert {span[:3] for span in dropped} == set(gold) - {(1, 5, 1)}
 
 
