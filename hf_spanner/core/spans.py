@@ -82,7 +82,7 @@ def pack_candidates(
     """
     counts = torch.bincount(sentence, minlength=batch_size)  # (B,)
     rows = torch.stack([starts, ends, labels, scores.float()], dim=-1)  # (P, 4)
-    return pad_sequence(rows.split(counts.tolist()), batch_first=True, padding_value=PADDING)
+    return pad_sequence(list(rows.split(counts.tolist())), batch_first=True, padding_value=PADDING)
 
 
 def pack_spans(spans: Sequence[Sequence[Span]]) -> Tensor:

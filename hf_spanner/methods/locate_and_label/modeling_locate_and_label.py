@@ -324,4 +324,5 @@ def kept_spans(table: np.ndarray, scores: np.ndarray, decoding: Mapping[str, Any
         limits = {name: decoding[f"nms_{name}"] for name in ("iou", "decay", "threshold")}
         is_kept = soft_nms(table[:, :2], scores, **limits) >= 0
         table, scores = table[is_kept], scores[is_kept]
-    return [Span(*map(int, row), float(score)) for row, score in zip(table, scores, strict=True)]
+    rows = zip(table.tolist(), scores.tolist(), strict=True)
+    return [Span(start, end, label, score) for (start, end, label), score in rows]
