@@ -84,7 +84,6 @@ class LocateAndLabelConfig(SpanNERConfig):
     }
 
     pooling: str = "max"
-    num_encoder_layers: int = 1
     lstm_layers: int = 1
     lstm_size: int = 1024
     lstm_dropout: float = 0.4

@@ -1,4 +1,4 @@
-"""Assignment of gold to spans and the losses of Locate and Label (Shen et al. 2021, sections 3.1 to 3.5)."""
+"""Assignment of gold to spans and the losses of Locate and Label (Shen et al. 2021, sections 2.2 to 2.5)."""
 
 from dataclasses import dataclass
 
@@ -43,7 +43,7 @@ def sorted_gold(labels: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def assign_gold(spans: Tensor, labels: Tensor) -> Assignment:
-    """Pair each span with the gold that it overlaps most, the first on ties (section 3.1).
+    """Pair each span with the gold that it overlaps most, the first on ties (section 2.2).
 
     Args:
         spans: (B, K, 2) long (start, end), half-open.
@@ -64,14 +64,12 @@ def assign_gold(spans: Tensor, labels: Tensor) -> Assignment:
 
 def paired_iou(first: Tensor, second: Tensor) -> Tensor:
     """(...) float32 IoU of spans (..., 2) with as many others, one to one."""
-    intersection = torch.minimum(first[..., 1], second[..., 1]) - torch.maximum(first[..., 0], second[..., 0])
-    intersection = intersection.clamp(min=0)
-    union = (first[..., 1] - first[..., 0]) + (second[..., 1] - second[..., 0]) - intersection
-    return intersection / union.clamp(min=1)
+    one_to_one = span_iou(first.reshape(-1, 1, 2), second.reshape(-1, 1, 2))  # (P, 1, 1)
+    return one_to_one.view(first.shape[:-1])
 
 
 def sampled_negatives(is_negative: Tensor, num_negatives: Tensor, keys: Tensor) -> Tensor:
-    """The negatives with the lowest keys, as many as a sentence may have (section 4.2, "1:5").
+    """The negatives with the lowest keys, as many as a sentence may have (section 2.2, "1:5").
 
     Args:
         is_negative: (B, K) bool.
@@ -92,12 +90,14 @@ def fixed_keys(spans: Tensor) -> Tensor:
 
 
 def soft_weights(iou: Tensor, *, threshold: float, exponent: float) -> Tensor:
-    """W = IoU^eta from the threshold on, else (1 - IoU)^eta (section 3.1, Eq. for w); shape of `iou`."""
+    """Weights w = IoU^eta from the threshold on, else (1 - IoU)^eta (Eq. 11); shape of `iou`."""
     return torch.where(iou >= threshold, iou, 1 - iou).pow(exponent)
 
 
 def filter_loss(logits: Tensor, is_positive: Tensor, weights: Tensor, *, gamma: float) -> Tensor:
     """Weighted focal loss of each seed: -w (1 - p)^gamma log p if positive, -w p^gamma log(1 - p) if not.
+
+    Paper: Eq. 12.
 
     Args:
         logits: (B, K) any float type.
@@ -118,7 +118,7 @@ def regression_loss(offsets: Tensor, targets: Tensor) -> Tensor:
 
 
 def overlap_loss(spans: Tensor, gold: Tensor) -> Tensor:
-    """1 - (min(e, e') - max(s, s')) / (max(e, e') - min(s, s')) of real-valued spans (section 3.5).
+    """1 - (min(e, e') - max(s, s')) / (max(e, e') - min(s, s')) of real-valued spans (Eq. 15).
 
     The fraction is negative for spans apart, so the loss may exceed 1. Ends are half-open; with inclusive ends a
     one-word hit would be 0 / 0.
@@ -143,7 +143,7 @@ def classification_loss(logits: Tensor, targets: Tensor, weights: Tensor) -> Ten
 
 
 def moved_spans(spans: Tensor, offsets: Tensor, lengths: Tensor) -> Tensor:
-    """Spans with both boundaries moved, rounded half up and kept inside the sentence (section 3.3).
+    """Spans with both boundaries moved, rounded half up and kept inside the sentence (Eq. 6 and 7).
 
     Args:
         spans: (..., 2) long.

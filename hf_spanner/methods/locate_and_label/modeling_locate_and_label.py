@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -130,9 +131,8 @@ class LocateAndLabelModel(SpanNERModel):
         ]
         output.losses = torch.stack(losses, dim=1)  # (B, 4)
         is_kept = is_positive & self._passes_filter(logits)
-        output.counts = torch.stack(
-            [mask.sum(dim=1) for mask in (is_positive, is_kept, is_positive & is_exact)], 1
-        ).float()
+        counted = torch.stack([is_positive, is_kept, is_positive & is_exact], dim=1)  # (B, 3, K + G)
+        output.counts = counted.sum(dim=-1).float()
         return (output.losses * output.losses.new_tensor(self.loss_weights)).sum(dim=1)
 
     @property
@@ -160,7 +160,7 @@ class LocateAndLabelModel(SpanNERModel):
         bounds = np.searchsorted(table[:, 0], np.arange(len(output.word_mask) + 1))
         spans = [
             kept_spans(table[first:last, 1:], scores[first:last], decoding if self.config.use_soft_nms else None)
-            for first, last in zip(bounds, bounds[1:], strict=False)
+            for first, last in pairwise(bounds)
         ]
         return pack_spans(spans).to(output.logits.device)
 
@@ -237,14 +237,11 @@ class LocateAndLabelModel(SpanNERModel):
         assert output.offsets is not None
         word_mask = output.word_mask
         seeds = output.seeds.expand(len(word_mask), -1, -1)  # (B, K, 2)
-        is_proposal = self._passes_filter(output.logits) & is_legal_span(seeds, word_mask)
-        sentence, seed = is_proposal.nonzero(as_tuple=True)  # (P,)
-        lengths = word_lengths(word_mask)[sentence]
-        moved = moved_spans(output.seeds[seed], output.offsets[sentence, seed], lengths)  # (P, 2)
-        lasts = (moved[:, 1] - 1).clamp(min=0)
-        starts = moved[:, 0].clamp(max=word_mask.shape[1] - 1)
-        is_legal = (moved[:, 0] < moved[:, 1]) & word_mask[sentence, starts] & word_mask[sentence, lasts]
-        proposals = torch.cat([sentence[:, None], moved], dim=1)[is_legal].unique(dim=0)  # (P, 3)
+        lengths = word_lengths(word_mask)[:, None].expand(seeds.shape[:2])
+        moved = moved_spans(seeds, output.offsets, lengths)  # (B, K, 2)
+        is_legal = is_legal_span(seeds, word_mask) & is_legal_span(moved, word_mask)
+        sentence, seed = (self._passes_filter(output.logits) & is_legal).nonzero(as_tuple=True)  # (P,)
+        proposals = torch.cat([sentence[:, None], moved[sentence, seed]], dim=1).unique(dim=0)  # (P, 3)
         sentence, starts, ends = proposals.unbind(dim=1)
         pooled = pooled_spans(output.maxima, sentence, starts, ends)
         flat = output.words.flatten(0, 1)[None]
