@@ -38,7 +38,7 @@ def enumerate_spans(num_words: int, max_length: int) -> Tensor:
 def span_iou(first: Tensor, second: Tensor) -> Tensor:
     """Overlap of every span of one set with every span of another, as intersection over union.
 
-    Paper: Shen et al. 2021, section 3.1, IoU(A, B) = |A and B| / |A or B|, with A and B sets of words.
+    Paper: Shen et al. 2021, section 2.2, IoU(A, B) = |A and B| / |A or B|, with A and B sets of words.
     The paper's e and s are our half-open end and start, so lengths are plain differences.
 
     Args:

@@ -13,7 +13,7 @@ COUNTS = ("positives", "filter_recall", "exact_moves")
 
 @dataclass
 class LocateAndLabelTrainingArguments(SpanNERTrainingArguments):
-    """Section 4.2 and the official configurations, the values for ACE 2005 where data sets differ."""
+    """Section 3.3, Table 6 and the official configurations, the values for ACE 2005 where data sets differ."""
 
     learning_rate: float = 3.0e-5  # one rate for all parameters
     head_learning_rate: float | None = 3.0e-5

@@ -10,7 +10,7 @@ from hf_spanner.methods.locate_and_label import LocateAndLabelConfig
 
 
 def test_defaults_are_those_of_the_paper() -> None:
-    """Appendix table of settings: lengths 1-7, 9, 11, 13, 15; alpha_1 .7, eta 1, gamma 2, lambda 1 : .1 : 1."""
+    """Table 6: lengths 1-7, 9, 11, 13, 15; alpha_1 .7, eta 1, gamma 2, lambda 1 : .1 : 1."""
     config = LocateAndLabelConfig()
     assert config.seed_lengths == [1, 2, 3, 4, 5, 6, 7, 9, 11, 13, 15]
     assert config.max_seed_length == 15

@@ -1,4 +1,4 @@
-"""Assignment and losses of the paper's sections 3.1 to 3.5, with numbers worked by hand and a slow twin."""
+"""Assignment and losses of the paper's sections 2.2 to 2.5, with numbers worked by hand and a slow twin."""
 
 import pytest
 import torch
