@@ -1,11 +1,15 @@
-"""A tiny model and a collator for each method."""
+"""A tiny model, a collator and a trainer for each method."""
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from transformers import PreTrainedTokenizerBase
 
 from hf_spanner import METHODS, SpanNERCollator, SpanNERModel
+from hf_spanner.methods import trainer_of, training_arguments_of
+from hf_spanner.training.trainer import SpanNERTrainer
 
 LABELS = ("LOC", "ORG", "PER")
 
@@ -23,3 +27,26 @@ def model(tiny_model: Callable[..., SpanNERModel], method: str) -> SpanNERModel:
 @pytest.fixture
 def collator(tokenizer: PreTrainedTokenizerBase) -> SpanNERCollator:
     return SpanNERCollator(tokenizer, {label: index for index, label in enumerate(LABELS)})
+
+
+@pytest.fixture
+def trainer_for(tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> Callable[..., SpanNERTrainer]:
+    """Makes a trainer of the model's method for one epoch in order, without output: `trainer_for(model, rows, ...)`."""
+
+    def make(model: SpanNERModel, rows: list[dict[str, Any]], **arguments: Any) -> SpanNERTrainer:
+        name = model.config.model_type
+        args = training_arguments_of(name)(
+            output_dir=str(tmp_path),
+            report_to="none",
+            use_cpu=True,
+            disable_tqdm=True,
+            eval_strategy="no",
+            save_strategy="no",
+            load_best_model_at_end=False,
+            num_train_epochs=1,
+            train_sampling_strategy="sequential",
+            **arguments,
+        )
+        return trainer_of(name)(model=model, args=args, train_dataset=rows, processing_class=tokenizer)
+
+    return make

@@ -8,12 +8,9 @@ from typing import Any
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from transformers import PreTrainedTokenizerBase
 
-from hf_spanner import SpanNERCollator, SpanNERModel
 from hf_spanner.methods.boundary_smoothing.loss_boundary_smoothing import legal_spans, smoothed_targets
 from hf_spanner.methods.boundary_smoothing.trainer_boundary_smoothing import (
-    BoundarySmoothingTrainer,
     BoundarySmoothingTrainingArguments,
 )
 
@@ -23,22 +20,7 @@ TEN_WORDS = {"tokens": ["a"] * 10, "entities": [{"start": 1, "end": 3, "label": 
 ONE_WORD = {"tokens": ["a"], "entities": [{"start": 0, "end": 1, "label": "PER"}]}  # all mass returns: entropy 0
 
 
-def trainer_for(
-    model: SpanNERModel, tokenizer: PreTrainedTokenizerBase, folder: Path, rows: list, **arguments: Any
-) -> BoundarySmoothingTrainer:
-    args = BoundarySmoothingTrainingArguments(
-        output_dir=str(folder),
-        report_to="none",
-        use_cpu=True,
-        disable_tqdm=True,
-        eval_strategy="no",
-        save_strategy="no",
-        load_best_model_at_end=False,
-        num_train_epochs=1,
-        train_sampling_strategy="sequential",
-        **arguments,
-    )
-    return BoundarySmoothingTrainer(model=model, args=args, train_dataset=rows, processing_class=tokenizer)
+Make = Callable[..., Any]
 
 
 def test_defaults_are_the_recipe_of_the_paper(tmp_path: Path) -> None:
@@ -52,11 +34,9 @@ def test_defaults_are_the_recipe_of_the_paper(tmp_path: Path) -> None:
     assert args.metric_for_best_model == "f1"
 
 
-def test_target_entropy_of_each_sentence_by_hand(
-    tiny_model: Callable[..., SpanNERModel], tokenizer: PreTrainedTokenizerBase, tmp_path: Path
-) -> None:
+def test_target_entropy_of_each_sentence_by_hand(tiny_model: Make, trainer_for: Make) -> None:
     model = tiny_model(smoothing_epsilon=0.2)
-    trainer = trainer_for(model, tokenizer, tmp_path, [TEN_WORDS])
+    trainer = trainer_for(model, [TEN_WORDS])
     batch = trainer.span_collator([ONE_WORD, TEN_WORDS, {**TEN_WORDS, "entities": []}])
     parts = trainer.loss_parts(model(**batch), batch["labels"])
     assert list(parts) == ["target_entropy"]
@@ -65,11 +45,11 @@ def test_target_entropy_of_each_sentence_by_hand(
 
 
 def test_loss_reaches_the_target_entropy_where_the_model_equals_the_targets(
-    tiny_model: Callable[..., SpanNERModel], tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+    tiny_model: Make, trainer_for: Make
 ) -> None:
     """Cross entropy is entropy plus divergence."""
     model = tiny_model(smoothing_epsilon=0.2)
-    trainer = trainer_for(model, tokenizer, tmp_path, [TEN_WORDS])
+    trainer = trainer_for(model, [TEN_WORDS])
     batch = trainer.span_collator([TEN_WORDS])
     output = model(**batch)
     is_legal = legal_spans(output.word_mask)
@@ -81,14 +61,12 @@ def test_loss_reaches_the_target_entropy_where_the_model_equals_the_targets(
 
 @pytest.mark.parametrize("accumulated", [1, 2])
 def test_target_entropy_is_logged_as_a_mean_over_the_steps_of_the_loss(
-    tiny_model: Callable[..., SpanNERModel], tokenizer: PreTrainedTokenizerBase, tmp_path: Path, accumulated: int
+    tiny_model: Make, trainer_for: Make, accumulated: int
 ) -> None:
     """Two steps, the first of two sentences (mean H / 2), the last of one (H): logged 3 H / 4, once an epoch."""
     rows = [TEN_WORDS, ONE_WORD, TEN_WORDS]
     trainer = trainer_for(
         tiny_model(smoothing_epsilon=0.2),
-        tokenizer,
-        tmp_path,
         rows,
         per_device_train_batch_size=2 // accumulated,
         gradient_accumulation_steps=accumulated,
@@ -100,10 +78,8 @@ def test_target_entropy_is_logged_as_a_mean_over_the_steps_of_the_loss(
     assert logged[0]["loss"] > logged[0]["target_entropy"]
 
 
-def test_hard_targets_have_no_floor(
-    tiny_model: Callable[..., SpanNERModel], tokenizer: PreTrainedTokenizerBase, tmp_path: Path
-) -> None:
-    trainer = trainer_for(tiny_model(smoothing_epsilon=0.0), tokenizer, tmp_path, [TEN_WORDS])
+def test_hard_targets_have_no_floor(tiny_model: Make, trainer_for: Make) -> None:
+    trainer = trainer_for(tiny_model(smoothing_epsilon=0.0), [TEN_WORDS])
     trainer.train()
     assert [entry["target_entropy"] for entry in trainer.state.log_history if "loss" in entry] == [0.0]
 
@@ -116,12 +92,10 @@ class NoSynchronisation(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_parts_are_computed_without_waiting_for_the_device(
-    tiny_model: Callable[..., SpanNERModel], tokenizer: PreTrainedTokenizerBase, tmp_path: Path
-) -> None:
+def test_parts_are_computed_without_waiting_for_the_device(tiny_model: Make, trainer_for: Make) -> None:
     model = tiny_model()
-    trainer = trainer_for(model, tokenizer, tmp_path, [TEN_WORDS])
-    batch = SpanNERCollator(tokenizer, model.config.label2id)([TEN_WORDS, ONE_WORD])
+    trainer = trainer_for(model, [TEN_WORDS])
+    batch = trainer.span_collator([TEN_WORDS, ONE_WORD])
     output = model(**batch)
     with NoSynchronisation():
         trainer.loss_parts(output, batch["labels"])
