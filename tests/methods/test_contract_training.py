@@ -38,6 +38,8 @@ def without_dropout(model: SpanNERModel) -> SpanNERModel:
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
+        elif isinstance(module, nn.LSTM):
+            module.dropout = 0.0
     return model
 
 
