@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from transformers import initialization as init
 
 from hf_spanner.core.modeling_span_ner import SpanNERModel, SpanNEROutput
 from hf_spanner.core.spans import Span, pack_spans
@@ -171,6 +172,15 @@ class LocateAndLabelModel(SpanNERModel):
             bounds = {span for span in bounds if span[1] - span[0] <= self.config.max_seed_length}
         return len({tuple(span) for span in labels}) - len(bounds)
 
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        """Layers of a head by their widths; at the paper's width of 1,024 close to the official code's 0.02."""
+        super()._init_weights(module)
+        if isinstance(module, PartLayer):
+            init.normal_(module.weight, std=(2 / (3 * module.in_features)) ** 0.5)
+        elif isinstance(module, OutputLayer):
+            init.normal_(module.weight, std=module.in_features**-0.5)
+
     def _stage_one(self, words: Tensor, word_mask: Tensor, pooled: Tensor, spans: Tensor) -> tuple[Tensor, Tensor]:
         """Filter logits (B, K) and boundary moves (B, K, 2) of (B, K, 2) spans with their (B, K, D) maxima."""
         starts, lasts = word_places(spans)
@@ -250,6 +260,14 @@ class LocateAndLabelModel(SpanNERModel):
         return proposals, logits[0]
 
 
+class PartLayer(nn.Linear):
+    """One of the three parts of a head's first layer; a class of its own for its initialisation, as `OutputLayer`."""
+
+
+class OutputLayer(nn.Linear):
+    """A head's last layer."""
+
+
 class SpanHead(nn.Module):
     """Linear, GELU, Linear on [maximum ; left word ; right word] of each span, with dropout in front.
 
@@ -266,10 +284,10 @@ class SpanHead(nn.Module):
         super().__init__()
         self.num_outputs = num_outputs
         self.dropout = nn.Dropout(config.head_dropout)
-        self.pool_layer = nn.Linear(width, config.head_size)
-        self.left_layer = nn.Linear(width, config.head_size, bias=False)
-        self.right_layer = nn.Linear(width, config.head_size, bias=False)
-        self.output_layer = nn.Linear(config.head_size, num_outputs)
+        self.pool_layer = PartLayer(width, config.head_size)
+        self.left_layer = PartLayer(width, config.head_size, bias=False)
+        self.right_layer = PartLayer(width, config.head_size, bias=False)
+        self.output_layer = OutputLayer(config.head_size, num_outputs)
 
     def forward(self, pooled: Tensor, left: Tensor, right: Tensor, starts: Tensor, lasts: Tensor) -> Tensor:
         """Values of the spans.

@@ -53,6 +53,17 @@ def test_heads_equal_the_equations_on_concatenated_vectors(
             torch.testing.assert_close(output.offsets[row, place], literal_head(model.regressor, pooled, *outer))
 
 
+def test_initial_weights_of_a_head_follow_its_widths(tiny_model: Make) -> None:
+    """Deviations sqrt(2 / 48) on three vectors of 16 and sqrt(1 / 16) behind them, biases zero."""
+    model = tiny_model("locate_and_label")
+    for head in (model.filter, model.regressor, model.classifier):
+        first = torch.stack([layer.weight for layer in (head.pool_layer, head.left_layer, head.right_layer)])
+        assert first.std().item() == pytest.approx((2 / 48) ** 0.5, rel=0.1)
+        assert head.output_layer.weight.std().item() == pytest.approx(1 / 4, rel=0.4)
+        assert not head.pool_layer.bias.any()
+        assert not head.output_layer.bias.any()
+
+
 def test_classes_are_those_of_the_moved_span(
     tiny_model: Make, collator: SpanNERCollator, rows: list[dict[str, Any]]
 ) -> None:
