@@ -1,0 +1,109 @@
+"""Offset labels, their annotation and the loss of BOPN (Tang et al. 2023, sections 2 and 3.3)."""
+
+import torch
+from torch import Tensor, nn
+
+IGNORED = -100
+
+
+def offset_names(max_offset: int) -> list[str]:
+    """Names of the labels as in the paper, in the order of their indices: -2S, -2E, -1S, -1E, 0, 1S ... and out."""
+    before = [f"{offset}{boundary}" for offset in range(-max_offset, 0) for boundary in "SE"]
+    behind = [f"{offset}{boundary}" for offset in range(1, max_offset + 1) for boundary in "SE"]
+    return [*before, "0", *behind, "out"]
+
+
+def offset_moves(max_offset: int, device: torch.device) -> Tensor:
+    """How far a cell with each label lies from its entity: cell = entity + move, so a vote is for cell - move.
+
+    Paper: section 2. Label "-1E" at (i, j): the cell ends one word before the entity (i, j + 1), its move is (0, -1).
+
+    Args:
+        max_offset: S.
+        device: Where the table is made.
+
+    Returns:
+        (4 S + 2, 2) long (start, end), in the order of `offset_names`; centre (index 2 S) and out (the last) are 0.
+    """
+    offsets = [offset for offset in range(-max_offset, max_offset + 1) if offset]
+    moves = [move for offset in offsets for move in ((offset, 0), (0, offset))]
+    moves.insert(2 * max_offset, (0, 0))
+    return torch.tensor([*moves, (0, 0)], device=device)
+
+
+def cell_mask(word_mask: Tensor, *, mask_lower: bool) -> Tensor:
+    """(B, N, N) bool: cells of two words with tokens, both triangles unless the lower is masked; from (B, N)."""
+    is_real = word_mask[:, :, None] & word_mask[:, None, :]
+    return is_real.triu() if mask_lower else is_real
+
+
+def offset_targets(labels: Tensor, word_mask: Tensor, *, max_offset: int, num_labels: int) -> Tensor:
+    """Offset label of every cell for every type.
+
+    Paper: section 2; precise rule from the official code. A gold cell is a centre. A cell that shares one boundary with
+    gold spans and lies at most S words off gets the offset to the nearest; ties go to the earlier start, then the
+    earlier end. All other cells are out. Cell (j, i) has the label of (i, j).
+
+    Each gold span writes a number on its 4 S + 1 cells that orders the writers as the rule does, and the least stays:
+    ((distance N + start) N + end) L + label. No two spans write the same number.
+
+    Args:
+        labels: (B, G, 3) long gold (start, end, label), half-open; padding -100; repeats change nothing.
+        word_mask: (B, N) bool; gold that starts or ends on a word without tokens is left out.
+        max_offset: S.
+        num_labels: M, entity types.
+
+    Returns:
+        (B, N, N, M) long in 0 .. 4 S + 1, cell (i, j) the span of words i to j.
+    """
+    batch_size, num_words = word_mask.shape
+    device = labels.device
+    num_offsets = 4 * max_offset + 2
+    unwritten = torch.iinfo(torch.long).max
+    shape = (batch_size, num_words, num_words, num_labels)
+    ranks = torch.full(shape, unwritten, device=device)
+    if labels.shape[1] > 0:
+        moves = offset_moves(max_offset, device)[:-1]  # (4 S + 1, 2)
+        starts, ends, types = labels[..., 0], labels[..., 1] - 1, labels[..., 2].clamp(min=0)  # (B, G), inclusive ends
+        sentence = torch.arange(batch_size, device=device)[:, None]
+        last = num_words - 1
+        is_gold = word_mask[sentence, starts.clamp(0, last)] & word_mask[sentence, ends.clamp(0, last)] & (starts >= 0)
+        firsts, lasts = starts[..., None] + moves[:, 0], ends[..., None] + moves[:, 1]  # (B, G, 4 S + 1)
+        is_legal = (firsts >= 0) & (lasts < num_words) & (firsts <= lasts) & is_gold[..., None]
+        distances = moves.abs().sum(dim=-1)  # (4 S + 1,)
+        places = (distances * num_words + starts[..., None]) * num_words + ends[..., None]  # (B, G, 4 S + 1)
+        written = places * num_offsets + torch.arange(len(moves), device=device)
+        rows = (sentence[..., None] * num_words + firsts) * num_words + lasts
+        cells = rows * num_labels + types[..., None]  # (B, G, 4 S + 1)
+        cells, written = cells.masked_fill(~is_legal, 0), written.masked_fill(~is_legal, unwritten)
+        ranks.view(-1).scatter_reduce_(0, cells.flatten(), written.flatten(), "amin")
+    ranks = torch.minimum(ranks, ranks.transpose(1, 2))
+    return torch.where(ranks == unwritten, num_offsets - 1, ranks % num_offsets)
+
+
+def bopn_loss(logits: Tensor, targets: Tensor, is_cell: Tensor, *, label_smoothing: float, reduction: str) -> Tensor:
+    """Cross entropy over the cells of each sentence (Eq. 7).
+
+    Args:
+        logits: (B, N, N, M, L), any float type; the softmax is taken in float32.
+        targets: (B, N, N, M) long.
+        is_cell: (B, N, N) bool, cells that count.
+        label_smoothing: Mass spread over all L labels; not in the paper, 0.01 and 0.1 in the official code.
+        reduction: `mean` over the cells and types of a sentence as in Eq. 7, or their `sum`, which weighs each cell of
+            a batch alike, as the official code does.
+
+    Returns:
+        (B,) float32.
+    """
+    counted = targets.masked_fill(~is_cell[..., None], IGNORED)
+    losses = nn.functional.cross_entropy(
+        logits.float().reshape(-1, logits.shape[-1]),
+        counted.flatten(),
+        ignore_index=IGNORED,
+        reduction="none",
+        label_smoothing=label_smoothing,
+    )
+    sums = losses.view(len(logits), -1).sum(dim=1)  # (B,)
+    if reduction == "sum":
+        return sums
+    return sums / (is_cell.sum(dim=(1, 2)) * targets.shape[-1]).clamp(min=1)

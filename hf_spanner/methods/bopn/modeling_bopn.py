@@ -1,0 +1,212 @@
+"""BOPN (Tang et al. 2023): every pair of words predicts its boundary offset to a near entity of each type."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, cast
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+from transformers import AutoTokenizer
+from transformers import initialization as init
+
+from hf_spanner.core.modeling_span_ner import SpanNERModel, SpanNEROutput
+from hf_spanner.core.spans import pack_candidates
+from hf_spanner.core.word_encoder import word_lengths
+from hf_spanner.methods.bopn.configuration_bopn import BOPNConfig
+from hf_spanner.methods.bopn.loss_bopn import bopn_loss, cell_mask, offset_targets
+from hf_spanner.methods.bopn.offset_scores_bopn import (
+    Convolution,
+    OffsetConvolutions,
+    OutputLayer,
+    TypeConditionedTerm,
+    TypeMaps,
+)
+from hf_spanner.methods.bopn.span_vectors_bopn import PairEmbedding, ReluLayer, ScaleLayer, ShiftLayer, SpanVectors
+from hf_spanner.methods.bopn.votes_bopn import voted_entities
+
+BLOCK_ELEMENTS = 2**24  # most numbers in a table of span vectors that is held at once, 64 MiB in float32
+START_OF_OUT = 5.0  # logit of out above the others in a new model; 94 % of the probability with S = 2
+LINEAR_GELU = 2.0  # around it GELU is nearly linear
+
+
+@dataclass
+class BOPNOutput(SpanNEROutput):
+    """Adds to the common output; `logits` is (B, N, N, M, L), labels as in `offset_names`, out last.
+
+    Args:
+        targets: (B, N, N, M) long, what the loss compared with; None before a loss was taken.
+    """
+
+    targets: Tensor | None = None
+
+
+class BOPNModel(SpanNERModel):
+    """Types are read with the sentence; each cell of (first word, last word, type) gets a distribution over L offsets.
+
+    Time after the encoder: O(N^2 (d d_b + M L d_b)). Memory: O(N^2 M L) a sentence for the scores and the convolutions;
+    span vectors are made in blocks of rows of at most `BLOCK_ELEMENTS` numbers (but at least one row), and where there
+    is more than one block, training makes them anew in its backward pass.
+    """
+
+    config: BOPNConfig
+    config_class = BOPNConfig
+
+    def __init__(self, config: BOPNConfig) -> None:
+        super().__init__(config)
+        assert config.num_labels is not None
+        width = self.word_encoder.output_size
+        prompt_size = self.word_encoder.encoder.get_input_embeddings().embedding_dim
+        self.types = TypeEmbedding(config.num_labels, prompt_size if config.has_type_inputs else width)
+        self.span_vectors = SpanVectors(config, width)
+        self.type_maps = TypeMaps(config, width)
+        self.convolutions = OffsetConvolutions(config) if config.num_convolutions > 0 else None
+        self.post_init()
+
+    @classmethod
+    def from_encoder(cls, name: str | Path, labels: Sequence[str], **config: Any) -> Self:
+        """As in the base class; `prompt_init="label_names"` also reads the encoder's tokenizer."""
+        model = super().from_encoder(name, labels, **config)
+        if model.config.prompt_init == "label_names" and model.config.has_type_inputs:
+            model.start_prompts_from_names(AutoTokenizer.from_pretrained(name))
+        return model
+
+    @torch.no_grad()
+    def start_prompts_from_names(self, tokenizer: Any) -> None:
+        """Set each type prompt to the mean input embedding of the pieces of its label's name.
+
+        Raises:
+            ValueError: If a name has no pieces.
+        """
+        embeddings = self.word_encoder.encoder.get_input_embeddings()
+        for prompt, label in zip(self.types.weight, cast(dict[str, int], self.config.label2id), strict=True):
+            pieces = tokenizer(label, add_special_tokens=False)["input_ids"]
+            if not pieces:
+                raise ValueError(f"prompt_init='label_names' needs label names with pieces, got {label!r}")
+            prompt.copy_(embeddings(torch.tensor(pieces, device=prompt.device)).mean(dim=0))
+
+    def encode(self, input_ids: Tensor, attention_mask: Tensor, word_index: Tensor, word_mask: Tensor) -> Tensor:
+        """(B, M + N, d) vectors of the types, then of the words (section 3.1).
+
+        The type prompts are read before the sentence's first token; one BiLSTM runs over types and words.
+        """
+        encoder = self.word_encoder
+        if not self.config.has_type_inputs:
+            words = encoder(input_ids, attention_mask, word_index, word_mask)  # (B, N, d)
+            return torch.cat([self.types.weight.expand(len(words), -1, -1), words], dim=1)
+        num_types = len(self.types.weight)
+        hidden = encoder.embed(input_ids, attention_mask, self.types.weight)  # (B, M + T, H)
+        words = encoder.pool(hidden[:, num_types:], word_index, word_mask.shape[1])  # (B, N, H)
+        both = torch.cat([hidden[:, :num_types], words], dim=1)  # (B, M + N, H)
+        return encoder.recur(both, num_types + word_lengths(word_mask)) if encoder.has_lstm else both
+
+    def score_spans(
+        self, words: Tensor, word_mask: Tensor, labels: Tensor | None, decoding: Mapping[str, Any]
+    ) -> BOPNOutput:
+        """Logits of all cells (Eq. 1 to 5), from what `encode` gives; `labels` and `decoding` have no part in them."""
+        num_words = word_mask.shape[1]
+        types, words = words.split([words.shape[1] - num_words, num_words], dim=1)
+        scores = self._biaffine_scores(types, words)  # (B, N, N, M, L)
+        if self.convolutions is not None:
+            scores = self.convolutions(scores, cell_mask(word_mask, mask_lower=self.config.mask_lower))
+        return BOPNOutput(logits=scores, word_mask=word_mask)
+
+    def _biaffine_scores(self, types: Tensor, words: Tensor) -> Tensor:
+        """(B, N, N, M, L) scores c_mij, in blocks of rows i."""
+        maps, biases = self.type_maps(types)  # (B, M, L, d_b), (B, M, L)
+        normed, gamma, shift = self.span_vectors.parts(words)  # (B, N, d) each
+        row_elements = max(1, gamma.numel())  # of (B, 1, N, d)
+        num_rows = max(1, BLOCK_ELEMENTS // row_elements)
+        if num_rows >= words.shape[1]:
+            return self._block_scores(normed, gamma, shift, maps, biases, 0)
+        scores = []
+        for first_row in range(0, words.shape[1], num_rows):
+            inputs = (normed[:, first_row : first_row + num_rows], gamma, shift, maps, biases, first_row)
+            scores.append(checkpoint(self._block_scores, *inputs, use_reentrant=False))
+        return torch.cat(scores, dim=1)
+
+    def _block_scores(
+        self, normed: Tensor, gamma: Tensor, shift: Tensor, maps: Tensor, biases: Tensor, first_row: int
+    ) -> Tensor:
+        """(B, R, N, M, L) scores of the rows of a block, all types in one product."""
+        vectors = self.span_vectors(normed, gamma, shift, first_row)  # (B, R, N, d_b)
+        cells = vectors.flatten(1, 2)  # (B, R N, d_b)
+        scores = torch.baddbmm(biases.flatten(1)[:, None], cells, maps.flatten(1, 2).transpose(1, 2))  # (B, R N, M L)
+        return scores.view(*vectors.shape[:3], *biases.shape[1:])
+
+    def compute_loss(self, output: BOPNOutput, labels: Tensor) -> Tensor:
+        """(B,) float32, cross entropy over the cells of a sentence (Eq. 7)."""
+        output.targets = offset_targets(
+            labels, output.word_mask, max_offset=self.config.max_offset, num_labels=output.logits.shape[3]
+        )
+        return bopn_loss(
+            output.logits,
+            output.targets,
+            cell_mask(output.word_mask, mask_lower=self.config.mask_lower),
+            label_smoothing=self.config.label_smoothing,
+            reduction=self.config.loss_reduction,
+        )
+
+    def candidate_spans(self, output: SpanNEROutput, decoding: Mapping[str, Any]) -> Tensor:
+        """(B, K, 4) packed: predicted centres, and what votes add by `decode_mode` (section 3.3)."""
+        found = voted_entities(
+            output.logits,
+            output.word_mask,
+            max_offset=self.config.max_offset,
+            decode_mode=decoding["decode_mode"],
+            min_votes=decoding["min_votes"] or max(1, self.config.max_offset),
+            pool_votes=decoding["pool_votes"],
+            confidence=decoding["confidence"],
+        )
+        return pack_candidates(
+            found.sentence, found.starts, found.lasts + 1, found.types, found.scores, len(output.word_mask)
+        )
+
+    def unreachable(self, labels: Sequence[tuple[int, int, int]]) -> int:
+        """Gold spans beyond the first of the same start and end, unless `multi_label` allows them."""
+        if self.config.multi_label:
+            return 0
+        return len({tuple(span) for span in labels}) - len({tuple(span[:2]) for span in labels})
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        """Initialisation of the official code, but for what keeps all cells out for hundreds of steps there.
+
+        The paper is silent. Ours: U wider than the code's 1 / d_b, where the types play no part; the bias of out at its
+        share, or else the first gradients are so large that later steps stay small; convolutions of the paper's form
+        start as the identity.
+        """
+        super()._init_weights(module)
+        is_parallel = self.config.conv_style == "parallel"
+        if isinstance(module, TypeEmbedding):
+            init.normal_(module.weight, std=self.config.prompt_std)
+        elif isinstance(module, PairEmbedding):
+            init.normal_(module.weight)
+        elif isinstance(module, ScaleLayer | ShiftLayer):
+            init.zeros_(module.weight)
+            init.constant_(module.bias, float(isinstance(module, ScaleLayer)))
+        elif isinstance(module, ReluLayer):
+            init.kaiming_uniform_(module.weight, nonlinearity="relu")
+        elif isinstance(module, Convolution) and is_parallel:
+            assert module.bias is not None
+            init.dirac_(module.weight, groups=module.groups)
+            init.constant_(module.bias, LINEAR_GELU)
+        elif isinstance(module, OutputLayer) and is_parallel:
+            init.eye_(module.weight)  # on the first convolution, 0 on the others
+        elif isinstance(module, Convolution | OutputLayer):
+            init.kaiming_uniform_(module.weight, a=5**0.5)
+        elif isinstance(module, TypeMaps):
+            size = module.pair_weight.shape[-1]
+            init.normal_(module.pair_weight, std=(2 * size) ** -0.5)
+            init.normal_(module.linear_weight, std=1 / size)
+            init.copy_(module.bias, torch.eye(len(module.bias))[-1] * START_OF_OUT)
+        elif isinstance(module, TypeConditionedTerm):
+            init.zeros_(module.scale_weight)
+            init.zeros_(module.shift_weight)
+            init.ones_(module.scale)
+            init.zeros_(module.shift)
+
+
+class TypeEmbedding(nn.Embedding):
+    """One learnable vector for each entity type, read before the sentence or, without type inputs, by the biaffine."""
