@@ -43,6 +43,14 @@ CORPUS = [
 SMALL = {"lstm_size": 16}
 SMALL_BY_METHOD = {
     "boundary_smoothing": {"affine_size": 16, "width_embedding_size": 4, "max_width": 8},
+    "bopn": {"biaffine_size": 16, "region_embedding_size": 4},
+    "diffusion_ner": {
+        "lstm_layers": 0,
+        "num_train_spans": 12,
+        "num_spans": 12,
+        "num_decoder_layers": 1,
+        "feedforward_size": 32,
+    },
     "locate_and_label": {
         "head_size": 16,
         "negatives_per_positive": 1_000,  # all: a sample would depend on how a batch is cut

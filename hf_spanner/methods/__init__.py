@@ -3,11 +3,15 @@
 from importlib import import_module
 
 from hf_spanner.core.modeling_span_ner import SpanNERModel
+from hf_spanner.methods.bopn import BOPNModel
 from hf_spanner.methods.boundary_smoothing import BoundarySmoothingModel
+from hf_spanner.methods.diffusion_ner import DiffusionNERModel
 from hf_spanner.methods.locate_and_label import LocateAndLabelModel
 
 METHODS: dict[str, type[SpanNERModel]] = {
+    "bopn": BOPNModel,
     "boundary_smoothing": BoundarySmoothingModel,
+    "diffusion_ner": DiffusionNERModel,
     "locate_and_label": LocateAndLabelModel,
 }
 

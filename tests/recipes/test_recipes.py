@@ -27,7 +27,7 @@ SMALLER = [
     "training.save_strategy='no'",
     "training.load_best_model_at_end=false",
 ]
-FEWER_WEIGHTS = {"num_encoder_layers": 2, "affine_size": 16, "lstm_size": 16, "head_size": 16}
+FEWER_WEIGHTS = {"num_encoder_layers": 2, "affine_size": 16, "biaffine_size": 16, "lstm_size": 16, "head_size": 16}
 
 
 def test_there_are_recipes() -> None:

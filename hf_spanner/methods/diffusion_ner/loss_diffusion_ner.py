@@ -1,0 +1,180 @@
+"""Matching of noisy spans with gold spans, and the loss of DiffusionNER (Shen et al. 2023, section 4.2, Appendix A)."""
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import pad, softplus
+from transformers.utils.import_utils import is_scipy_available, requires_backends
+
+from hf_spanner.core.spans import PADDING
+
+if is_scipy_available():
+    from scipy.optimize import linear_sum_assignment
+
+
+def unique_gold(labels: Tensor, word_mask: Tensor) -> Tensor:
+    """Gold spans of each sentence once, in one order, without those whose first or last word has no tokens.
+
+    Args:
+        labels: (B, G, 3) long gold (start, end, label), half-open; padding -100.
+        word_mask: (B, N) bool.
+
+    Returns:
+        (B, G + 1, 3) long, sorted, padding -100 behind; never empty in its second dimension.
+    """
+    starts, ends, types = labels.unbind(dim=-1)  # (B, G)
+    num_words = word_mask.shape[1]
+    is_inside = (starts >= 0) & (starts < ends) & (ends <= num_words)
+    firsts, lasts = starts.clamp(0, num_words - 1), (ends - 1).clamp(0, num_words - 1)
+    is_kept = is_inside & word_mask.gather(1, firsts) & word_mask.gather(1, lasts)
+    unlisted = 1 << 62  # above all codes, and exact as the float that padding takes
+    codes = (starts << 42) | (ends << 21) | types  # in the order of (start, end, label)
+    codes = pad(codes.masked_fill(~is_kept, unlisted), (0, 1), value=unlisted).sort(dim=1).values  # (B, G + 1)
+    is_repeat = pad(codes[:, 1:] == codes[:, :-1], (1, 0))
+    codes = codes.masked_fill(is_repeat, unlisted).sort(dim=1).values
+    low = (1 << 21) - 1
+    gold = torch.stack([codes >> 42, (codes >> 21) & low, codes & low], dim=-1)  # (B, G + 1, 3)
+    return gold.masked_fill((codes == unlisted)[..., None], PADDING)
+
+
+def matching_costs(left: Tensor, right: Tensor, types: Tensor, gold: Tensor) -> Tensor:
+    """cost(k, i) = -(P_l(l_i) + P_r(r_i) + P_c(c_i)) of span k and gold span i (Appendix A).
+
+    Args:
+        left: (B, K, N) probabilities of each word to be the left boundary.
+        right: (B, K, N), the right one.
+        types: (B, K, C + 1) probabilities.
+        gold: (B, G, 3) long (start, end, label), half-open; padding -100.
+
+    Returns:
+        (B, K, G) in [-3, 0], infinite for padding.
+    """
+    is_padding = gold[..., 0] < 0  # (B, G)
+    places = [gold[..., 0], gold[..., 1] - 1, gold[..., 2]]
+    parts = [
+        scores.gather(2, place.clamp(min=0)[:, None].expand(-1, scores.shape[1], -1))
+        for scores, place in zip((left, right, types), places, strict=True)
+    ]
+    return -(parts[0] + parts[1] + parts[2]).masked_fill(is_padding[:, None], -torch.inf)
+
+
+def matched_gold(costs: Tensor, span_mask: Tensor | None, *, repeat_targets: bool) -> Tensor:
+    """The gold span that each noisy span is matched with, at the lowest total cost (Hungarian algorithm, Appendix A).
+
+    The paper's "empty" targets cost nothing, so spans beyond the gold ones stay without. Each sentence is solved by
+    itself; all costs travel to the host in one copy.
+
+    Args:
+        costs: (B, K, G), infinite for padding of gold.
+        span_mask: (B, K) bool, spans that exist; None: all.
+        repeat_targets: Repeat the gold spans of a sentence up to the number of its noisy spans, the first ones once
+            more where they do not divide it (official configurations).
+
+    Returns:
+        (B, K) long index into G; -1 for spans matched with none.
+
+    Raises:
+        ImportError: If scipy is not installed.
+    """
+    requires_backends(matched_gold, "scipy")
+    if span_mask is not None:
+        costs = costs.masked_fill(~span_mask[..., None], torch.inf)
+    tables = costs.detach().cpu().numpy()
+    matched = np.full(tables.shape[:2], -1, dtype=np.int64)
+    for row, table in enumerate(tables):
+        is_finite = np.isfinite(table)
+        spans, columns = is_finite.any(axis=1).nonzero()[0], is_finite.any(axis=0).nonzero()[0]
+        if repeat_targets and 0 < len(columns) < len(spans):
+            columns = np.resize(columns, len(spans))
+        chosen, taken = linear_sum_assignment(table[np.ix_(spans, columns)])
+        matched[row, spans[chosen]] = columns[taken]
+    return torch.from_numpy(matched).to(costs.device)
+
+
+def boundary_losses(logits: Tensor, places: Tensor, word_mask: Tensor, *, kind: str) -> Tensor:
+    """Loss of one boundary of each span.
+
+    The paper's -log P of the gold word alone is lowest where every word is a boundary, if P is a sigmoid. So either the
+    other words are penalised too (`bce`, official code), or P is a softmax over words (`nll`).
+
+    Args:
+        logits: (B, K, N), the lowest number for padding.
+        places: (B, K) long, the gold word of each span; any word where there is none.
+        word_mask: (B, N) bool.
+        kind: `bce`, summed over the words of the sentence, or `nll`.
+
+    Returns:
+        (B, K) float32.
+    """
+    logits = logits.float()
+    gold = logits.gather(2, places[..., None])[..., 0]  # (B, K)
+    if kind == "nll":
+        return logits.logsumexp(dim=2) - gold
+    # -log sigmoid(z) = softplus(z) - z for the gold word, -log(1 - sigmoid(z)) = softplus(z) for the others
+    return softplus(logits).masked_fill(~word_mask[:, None], 0.0).sum(dim=2) - gold
+
+
+def type_losses(
+    logits: Tensor, matched: Tensor, targets: Tensor, span_mask: Tensor, none_weight: float | None
+) -> Tensor:
+    """Weighted cross entropy of the types, as a plain mean over the spans of a sentence (official code).
+
+    Args:
+        logits: (B, K, C + 1), none last.
+        matched: (B, K) bool.
+        targets: (B, K) long, the type of matched spans and C for the others.
+        span_mask: (B, K) bool, spans that exist.
+        none_weight: Weight of unmatched spans; None is max(n, 1) / max(K - n, 1) with n matched ones, in each sentence
+            by itself (the official code counts over the batch).
+
+    Returns:
+        (B,) float32.
+    """
+    losses = -logits.float().log_softmax(dim=-1).gather(2, targets[..., None])[..., 0]  # (B, K)
+    num_spans = span_mask.sum(dim=1)  # (B,)
+    num_matched = (matched & span_mask).sum(dim=1)  # (B,)
+    balance = num_matched.clamp(min=1) / (num_spans - num_matched).clamp(min=1)  # (B,)
+    weights = balance if none_weight is None else torch.full_like(balance, none_weight)
+    losses = torch.where(matched, losses, losses * weights[:, None])
+    return losses.masked_fill(~span_mask, 0.0).sum(dim=1) / num_spans.clamp(min=1)
+
+
+def denoising_losses(
+    left: Tensor,
+    right: Tensor,
+    types: Tensor,
+    matched: Tensor,
+    gold: Tensor,
+    *,
+    word_mask: Tensor,
+    span_mask: Tensor | None,
+    boundary_loss: str,
+    none_weight: float | None,
+) -> tuple[Tensor, Tensor]:
+    """Boundary and type loss of each sentence (section 4.2), given the matching.
+
+    Args:
+        left: (B, K, N) logits of the left boundary.
+        right: (B, K, N) logits of the right boundary.
+        types: (B, K, C + 1) logits, none last.
+        matched: (B, K) long, index into G or -1.
+        gold: (B, G, 3) long (start, end, label), half-open.
+        word_mask: (B, N) bool.
+        span_mask: (B, K) bool, spans that exist; None: all.
+        boundary_loss: `bce` or `nll`.
+        none_weight: Weight of unmatched spans in the type loss; None balances.
+
+    Returns:
+        Two (B,) float32: left and right boundary losses summed over matched spans and divided by their number, and the
+        type loss.
+    """
+    is_matched = matched >= 0
+    mask = torch.ones_like(is_matched) if span_mask is None else span_mask
+    places = matched.clamp(min=0)[..., None].expand(-1, -1, 3)
+    of_spans = gold.gather(1, places)  # (B, K, 3)
+    starts, lasts, labels = of_spans[..., 0].clamp(min=0), (of_spans[..., 1] - 1).clamp(min=0), of_spans[..., 2]
+    losses = boundary_losses(left, starts, word_mask, kind=boundary_loss)
+    losses = losses + boundary_losses(right, lasts, word_mask, kind=boundary_loss)  # (B, K)
+    boundary = losses.masked_fill(~is_matched, 0.0).sum(dim=1) / is_matched.sum(dim=1).clamp(min=1)
+    targets = labels.masked_fill(~is_matched, types.shape[-1] - 1)
+    return boundary, type_losses(types, is_matched, targets, mask, none_weight)

@@ -1,0 +1,306 @@
+"""DiffusionNER (Shen et al. 2023): noisy spans of a sentence are denoised into its entities."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hf_spanner.core.modeling_span_ner import SpanNERModel, SpanNEROutput
+from hf_spanner.core.spans import pack_candidates
+from hf_spanner.core.word_encoder import word_lengths
+from hf_spanner.methods.diffusion_ner.configuration_diffusion_ner import DiffusionNERConfig
+from hf_spanner.methods.diffusion_ner.denoiser_diffusion_ner import Denoiser, Sentence, gathered
+from hf_spanner.methods.diffusion_ner.loss_diffusion_ner import (
+    denoising_losses,
+    matched_gold,
+    matching_costs,
+    unique_gold,
+)
+from hf_spanner.methods.diffusion_ner.noise_diffusion_ner import (
+    bag_keys,
+    branched,
+    normal_numbers,
+    text_keys,
+    uniform_numbers,
+)
+from hf_spanner.methods.diffusion_ner.process_diffusion_ner import (
+    clean_boundaries,
+    ddim_step,
+    discrete_spans,
+    expanded_boundaries,
+    noise_levels,
+    noisy_boundaries,
+    step_times,
+)
+
+NOISE_STREAM, TIME_STREAM, FIRST_STEP_STREAM = 11, 12, 1_000
+
+
+@dataclass
+class DiffusionNEROutput(SpanNEROutput):
+    """Adds to the common output; `logits` is (B, R K, C + 1), types of each noisy span, none last; K spans of R draws.
+
+    Args:
+        left: (B, R K, N) float32 logits of the words as left boundary, the lowest number for padding.
+        right: (B, R K, N) float32, the same for the right boundary.
+        span_mask: (B, R K) bool, spans that exist; None: all.
+        path: (B, S + 1, R K, 2) long, first and last word: noise, then the prediction of each of S steps.
+        gold: (B, G, 3) long, gold spans that the loss took; None before a loss was taken, as the following.
+        matched: (B, R K) long, index into `gold` or -1.
+        boundary_loss: (B,) float32, not weighted.
+        type_loss: (B,) float32, not weighted.
+    """
+
+    # always set; ModelOutput wants a default of None behind its first field
+    left: Tensor = None  # type: ignore[assignment]
+    right: Tensor = None  # type: ignore[assignment]
+    span_mask: Tensor | None = None
+    path: Tensor = None  # type: ignore[assignment]
+    gold: Tensor | None = None
+    matched: Tensor | None = None
+    boundary_loss: Tensor | None = None
+    type_loss: Tensor | None = None
+
+
+class DiffusionNERModel(SpanNERModel):
+    """K noisy spans of a sentence point to their boundary words and take a type; steps of DDIM refine them.
+
+    The sentence is encoded once for all steps. All randomness belongs to the text: noise at inference is drawn from the
+    seed and the number of words, noise in training also from the gold spans, so neither depends on the batch. In
+    training the seed itself is drawn from torch's global generator in every call, unless `training_seed` is set, as the
+    Trainer does for each optimisation step.
+
+    Time after the encoder: O(S R (K^2 h + K N h + K h^2)) for S steps and R draws, with K the different spans of a
+    draw. Memory: O(R K (N + h) + N h).
+    """
+
+    config: DiffusionNERConfig
+    config_class = DiffusionNERConfig
+
+    def __init__(self, config: DiffusionNERConfig) -> None:
+        super().__init__(config)
+        self.denoiser = Denoiser(config)
+        self.training_seed: int | None = None
+        self.form = {"form": config.span_form, "scale": config.signal_scale}
+        self.post_init()
+
+    def score_spans(
+        self, words: Tensor, word_mask: Tensor, labels: Tensor | None, decoding: Mapping[str, Any]
+    ) -> DiffusionNEROutput:
+        """In training one step from noised gold spans (Algorithm 1), else all steps from noise (Algorithm 2)."""
+        sentence = self.denoiser.read(words, word_mask)
+        if self.training and labels is not None:
+            return self._denoised_gold(sentence, unique_gold(labels, word_mask))
+        return self._denoised_noise(sentence, decoding)
+
+    def compute_loss(self, output: DiffusionNEROutput, labels: Tensor) -> Tensor:
+        """(B,) float32, weighted sum of boundary and type loss after matching the scored spans with gold."""
+        config = self.config
+        output.gold = unique_gold(labels, output.word_mask)
+        left, right, types = (scores.detach() for scores in self._probabilities(output))
+        costs = matching_costs(left, right, types, output.gold)
+        output.matched = matched_gold(costs, output.span_mask, repeat_targets=config.repeat_targets)
+        output.boundary_loss, output.type_loss = denoising_losses(
+            output.left,
+            output.right,
+            output.logits,
+            output.matched,
+            output.gold,
+            word_mask=output.word_mask,
+            span_mask=output.span_mask,
+            boundary_loss=config.boundary_loss,
+            none_weight=config.none_weight,
+        )
+        return config.boundary_loss_weight * output.boundary_loss + config.type_loss_weight * output.type_loss
+
+    def candidate_spans(self, output: DiffusionNEROutput, decoding: Mapping[str, Any]) -> Tensor:
+        """(B, P, 4) packed: denoised spans with a type, left before right, whose probabilities sum to more than phi.
+
+        Section 4.3. Of equal boundaries in one draw the one with the larger type probability stays. The score is the
+        confidence that the settings name, averaged over the draws.
+        """
+        left, right, types = self._probabilities(output)
+        (left, starts), (right, lasts), (type_scores, labels) = (scores.max(dim=-1) for scores in (left, right, types))
+        has_tokens = output.word_mask.gather(1, starts) & output.word_mask.gather(1, lasts)
+        is_entity = labels < types.shape[-1] - 1
+        is_candidate = is_entity & (starts <= lasts) & has_tokens & (left + right + type_scores > decoding["phi"])
+        if output.span_mask is not None:
+            is_candidate &= output.span_mask
+        sentence, slots = is_candidate.nonzero(as_tuple=True)  # (P,)
+        num_draws = decoding["num_draws"]
+        draws = slots // (labels.shape[1] // num_draws)
+        chosen = [values[sentence, slots] for values in (starts, lasts, labels, type_scores)]
+        scores = confidences(left, right, type_scores, kind=decoding["confidence"])[sentence, slots]  # (P,)
+        kept = first_of_each([sentence, draws, *chosen[:2]], by=chosen[3])
+        sentence, starts, lasts, labels = (values[kept] for values in (sentence, *chosen[:3]))
+        spans, place = torch.stack([sentence, starts, lasts, labels]).unique(dim=1, return_inverse=True)
+        totals = scores.new_zeros(spans.shape[1]).index_add(0, place, scores[kept])
+        sentence, starts, lasts, labels = spans
+        return pack_candidates(sentence, starts, lasts + 1, labels, totals / num_draws, len(output.logits))
+
+    def unreachable(self, labels: Sequence[tuple[int, int, int]]) -> int:
+        """Gold spans beyond the first of the same boundaries, and beyond the number of noisy spans."""
+        num_boundaries = len({tuple(span[:2]) for span in labels})
+        return len({tuple(span) for span in labels}) - min(num_boundaries, self.config.num_spans)
+
+    def _probabilities(self, output: DiffusionNEROutput) -> tuple[Tensor, Tensor, Tensor]:
+        """P_l and P_r (B, R K, N) and P_c (B, R K, C + 1), float32."""
+        types = output.logits.softmax(dim=-1, dtype=torch.float32)
+        if self.config.boundary_loss == "nll":
+            return output.left.softmax(dim=-1), output.right.softmax(dim=-1), types
+        return output.left.sigmoid(), output.right.sigmoid(), types
+
+    def _denoised_gold(self, sentence: Sentence, gold: Tensor) -> DiffusionNEROutput:
+        """One step from noised gold spans at a time of its own for each sentence (Algorithm 1)."""
+        config = self.config
+        lengths = word_lengths(sentence.word_mask)
+        seed = int(torch.randint(2**62, ())) if self.training_seed is None else self.training_seed
+        keys = text_keys(seed, lengths, bag_keys(gold, gold[..., 0] >= 0))
+        clean = expanded_boundaries(
+            gold, lengths, keys, config.num_train_spans, expansion=config.expansion, **self.form
+        )
+        times = (uniform_numbers(keys, TIME_STREAM, (1,))[:, 0] * config.num_timesteps).long()  # (B,)
+        levels = torch.from_numpy(noise_levels(config.schedule, config.num_timesteps)).to(clean).take(times)
+        noise = normal_numbers(keys, NOISE_STREAM, (config.num_train_spans, 2))
+        noisy = noisy_boundaries(clean, noise, levels[:, None, None], scale=config.signal_scale)
+        spans = discrete_spans(noisy, lengths, **self.form)[:, None]  # (B, 1, K, 2)
+        vectors = self.denoiser(sentence, spans, times)
+        left, right = self.denoiser.boundaries(sentence, vectors)
+        path = [spans[:, 0], pointed(left, right)]
+        return self._output(sentence, path, self.denoiser.types(vectors), left, right, None)
+
+    def _denoised_noise(self, sentence: Sentence, decoding: Mapping[str, Any]) -> DiffusionNEROutput:
+        """All steps of DDIM from noise (Algorithm 2); only the last one carries gradients."""
+        config = self.config
+        lengths = word_lengths(sentence.word_mask)
+        num_draws, eta = decoding["num_draws"], decoding["eta"]
+        num_spans, span_mask = wanted_spans(lengths, sentence.word_mask.shape[1], decoding)
+        keys = branched(text_keys(decoding["seed"], lengths), num_draws)  # (B, R)
+        noisy = normal_numbers(keys, NOISE_STREAM, (num_spans, 2)).flatten(1, 2)  # (B, R K, 2)
+        levels = noise_levels(config.schedule, config.num_timesteps)
+        spans = discrete_spans(noisy, lengths, **self.form)
+        path = [spans]
+        for step, (time, later) in enumerate(pairwise(step_times(config.num_timesteps, decoding["num_steps"]))):
+            with torch.set_grad_enabled(torch.is_grad_enabled() and later < 0):
+                rows, counts, places = self._rows(spans.unflatten(1, (num_draws, -1)), span_mask)
+                vectors = self.denoiser(sentence, rows, torch.full((1,), time, device=spans.device), counts)
+                left, right = self.denoiser.boundaries(sentence, vectors)
+            predicted = gathered(pointed(left, right), places)  # (B, R K, 2)
+            path.append(predicted)
+            if later >= 0:
+                clean = clean_boundaries(predicted, lengths, **self.form)
+                stream = FIRST_STEP_STREAM + step
+                noise = normal_numbers(keys, stream, (num_spans, 2)).flatten(1, 2) if eta > 0 else None
+                noisy = ddim_step(noisy, clean, levels[time], levels[later], eta=eta, noise=noise)
+                spans = discrete_spans(noisy, lengths, **self.form)
+        types, left, right = (gathered(of_rows, places) for of_rows in (self.denoiser.types(vectors), left, right))
+        span_mask = None if span_mask is None else span_mask.repeat(1, num_draws)
+        return self._output(sentence, path, types, left, right, span_mask)
+
+    def _rows(self, spans: Tensor, span_mask: Tensor | None) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Spans to compute, what each stands for, and the (B, R K) row of each span; see `distinct_spans`."""
+        if self.denoiser.slots is None:
+            return distinct_spans(spans, span_mask)
+        counts = None if span_mask is None else span_mask[:, None].expand(spans.shape[:3])
+        places = torch.arange(spans.shape[1] * spans.shape[2], device=spans.device)
+        return spans, counts, places.expand(len(spans), -1)
+
+    def _output(
+        self,
+        sentence: Sentence,
+        path: list[Tensor],
+        types: Tensor,
+        left: Tensor,
+        right: Tensor,
+        span_mask: Tensor | None,
+    ) -> DiffusionNEROutput:
+        return DiffusionNEROutput(
+            logits=types,
+            word_mask=sentence.word_mask,
+            left=left,
+            right=right,
+            span_mask=span_mask,
+            path=torch.stack(path, dim=1),
+        )
+
+
+def wanted_spans(lengths: Tensor, num_words: int, decoding: Mapping[str, Any]) -> tuple[int, Tensor | None]:
+    """K of a batch of (B,) lengths, padded to `num_words`, and the (B, K) mask of spans that exist, None for all.
+
+    With `spans_per_word` a text has that many for each of its words, rounded up, and at most `num_spans`.
+    """
+    num_spans, rate = decoding["num_spans"], decoding["spans_per_word"]
+    if rate == 0:
+        return num_spans, None
+    wanted = (lengths * rate).ceil().clamp(1, num_spans)  # (B,)
+    num_spans = min(num_spans, max(1, math.ceil(num_words * rate)))
+    return num_spans, torch.arange(num_spans, device=wanted.device) < wanted[:, None]
+
+
+def distinct_spans(spans: Tensor, span_mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """The different ones among the noisy spans of each draw.
+
+    Equal spans of a draw get equal vectors, so each is computed once; in self-attention it counts as often as it
+    occurs. This changes no score and saves most of the work where steps have drawn the spans together.
+
+    Args:
+        spans: (B, R, K, 2) long, first and last word.
+        span_mask: (B, K) bool, spans that exist; None: all.
+
+    Returns:
+        (B, R, U, 2) long, U the largest number of different spans in a draw; (B, R, U), how often each occurs, 0 for
+        padding; and (B, R K) long, the row of each span in R U.
+    """
+    codes = (spans[..., 0] << 32) | spans[..., 1]  # (B, R, K)
+    ones = torch.ones_like(codes)
+    if span_mask is not None:
+        codes = codes.masked_fill(~span_mask[:, None], -1)
+        ones = ones * span_mask[:, None]
+    ordered, order = codes.sort(dim=-1)
+    is_new = ordered[..., 1:] != ordered[..., :-1]
+    ranks = torch.nn.functional.pad(is_new.cumsum(dim=-1), (1, 0))  # (B, R, K)
+    num_rows = int(ranks[..., -1].max()) + 1
+    places = torch.zeros_like(ranks).scatter(-1, order, ranks)  # (B, R, K)
+    shape = (*spans.shape[:2], num_rows)
+    counts = ones.new_zeros(shape).scatter_add(-1, places, ones)
+    rows = spans.new_zeros(*shape, 2).scatter(2, places[..., None].expand_as(spans), spans)
+    offsets = torch.arange(shape[1], device=spans.device)[:, None] * num_rows  # (R, 1)
+    return rows, counts, (places + offsets).flatten(1)
+
+
+def pointed(left: Tensor, right: Tensor) -> Tensor:
+    """(B, K, 2) long: likeliest left and right word of each span, which may be in the wrong order."""
+    return torch.stack([left.argmax(dim=-1), right.argmax(dim=-1)], dim=-1)
+
+
+def confidences(left: Tensor, right: Tensor, types: Tensor, *, kind: str) -> Tensor:
+    """Score of spans from the probabilities of left word, right word and type, tensors of one shape, in [0, 1]."""
+    if kind == "type":
+        return types
+    if kind == "mean":
+        return (left + right + types) / 3
+    product = left * right * types
+    return product ** (1 / 3) if kind == "geometric" else product
+
+
+def first_of_each(keys: Sequence[Tensor], *, by: Tensor) -> Tensor:
+    """Places of the elements with the largest value among those of equal keys, ties going to the first.
+
+    Args:
+        keys: (P,) long each; elements are equal if all of them are.
+        by: (P,) values.
+
+    Returns:
+        (Q,) long, ordered by keys.
+    """
+    order = by.argsort(descending=True, stable=True)  # (P,)
+    for key in reversed(keys):
+        order = order[key[order].argsort(stable=True)]
+    groups = torch.stack([key[order] for key in keys])  # (number of keys, P)
+    is_first = torch.ones_like(order, dtype=torch.bool)
+    is_first[1:] = (groups[:, 1:] != groups[:, :-1]).any(dim=0)
+    return order[is_first]

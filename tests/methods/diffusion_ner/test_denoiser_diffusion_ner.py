@@ -1,0 +1,265 @@
+"""The denoising network: pooling, attention, time, pointers, against plain twins; its memory."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from hf_spanner.methods.diffusion_ner import DiffusionNERConfig
+from hf_spanner.methods.diffusion_ner import denoiser_diffusion_ner as denoiser_module
+from hf_spanner.methods.diffusion_ner.denoiser_diffusion_ner import (
+    BoundaryPooling,
+    Denoiser,
+    FusionScores,
+    MeanPooling,
+    SinusoidalEmbedding,
+    WordPointer,
+    chunks,
+)
+
+SIZE = 16
+
+
+def denoiser(**fields: Any) -> Denoiser:
+    """A seeded denoiser of width 16 in eval mode, its weights large enough to matter."""
+    torch.manual_seed(0)
+    settings = {"lstm_size": SIZE, "feedforward_size": 24, "num_attention_heads": 4, "num_labels": 3, **fields}
+    module = Denoiser(DiffusionNERConfig(**settings))
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    return module.eval()
+
+
+def inputs(batch_size: int = 2, num_words: int = 7, num_spans: int = 5) -> tuple[Tensor, Tensor, Tensor]:
+    """Words, mask and spans of one draw."""
+    generator = torch.Generator().manual_seed(1)
+    words = torch.randn(batch_size, num_words, SIZE, generator=generator)
+    ends = torch.randint(0, num_words, (batch_size, 1, num_spans, 2), generator=generator)
+    return words, torch.ones(batch_size, num_words, dtype=torch.bool), ends.sort(dim=-1).values
+
+
+def vectors_of(module: Denoiser, spans: Tensor, words: Tensor, mask: Tensor, **options: Any) -> Tensor:
+    return module(module.read(words, mask), spans, torch.tensor([500]), **options)
+
+
+def test_mean_of_a_span_by_hand() -> None:
+    """Words 1, 2, 4, 8: words 0 to 0 give 1, 1 to 3 give 14 / 3, 0 to 3 give 15 / 4."""
+    words = torch.tensor([[[1.0], [2.0], [4.0], [8.0]]])
+    pooling = MeanPooling()
+    spans = torch.tensor([[[0, 0], [1, 3], [0, 3]]])
+    assert pooling(pooling.read(words), spans).flatten().tolist() == pytest.approx([1.0, 14 / 3, 15 / 4])
+
+
+def test_boundary_pooling_equals_its_equation() -> None:
+    torch.manual_seed(0)
+    pooling = BoundaryPooling(SIZE, 0.5).eval()
+    words, _, spans = inputs()
+    first, last = spans[:, 0].unbind(dim=-1)
+    rows = torch.arange(len(words))[:, None]
+    pair = torch.cat([pooling.first(words[rows, first]), pooling.last(words[rows, last])], dim=-1)
+    torch.testing.assert_close(pooling(pooling.read(words), spans[:, 0]), pooling.output(pair))
+
+
+def test_time_embedding_by_hand() -> None:
+    """h 4: f = (1, exp(-ln 10000)) = (1, 1e-4); t 2: (sin 2, sin 2e-4, cos 2, cos 2e-4)."""
+    embedding = SinusoidalEmbedding(4, has_mlp=False)
+    expected = [math.sin(2), math.sin(2e-4), math.cos(2), math.cos(2e-4)]
+    assert embedding(torch.tensor([0, 2]), torch.float32)[1].tolist() == pytest.approx(expected, abs=1e-6)
+    assert embedding(torch.tensor([0]), torch.float32)[0].tolist() == [0.0, 0.0, 1.0, 1.0]
+    assert not list(embedding.parameters())
+    assert len(list(SinusoidalEmbedding(4, has_mlp=True).parameters())) == 4
+
+
+def test_pointer_equals_its_equation() -> None:
+    """v . ReLU(W_S H_S[m] + W_X H[k]) + c for each span and word."""
+    torch.manual_seed(0)
+    pointer = WordPointer(SIZE)
+    words, spans = torch.randn(2, 7, SIZE), torch.randn(2, 5, SIZE)
+    fused = pointer.words(words)[:, None] + pointer.spans(spans)[:, :, None]
+    torch.testing.assert_close(pointer(pointer.words(words), spans), pointer.output(fused.relu())[..., 0])
+
+
+@pytest.mark.parametrize("chunk", [1, 100, 250, 600, 10**6], ids="chunk of {}".format)
+def test_fusion_in_chunks_equals_the_whole(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores and all three gradients, whether a chunk holds part of a sentence or several."""
+    monkeypatch.setattr(denoiser_module, "CPU_CHUNK", chunk)
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(3, 4, 8), (3, 5, 8), (8,)]
+    given = [torch.randn(shape, generator=generator).requires_grad_() for shape in shapes]
+    plain = [value.detach().clone().requires_grad_() for value in given]
+    scores = FusionScores.apply(*given)
+    expected = (plain[0][:, None] + plain[1][:, :, None]).relu() @ plain[2]
+    torch.testing.assert_close(scores, expected)
+    outer = torch.randn(scores.shape, generator=generator)
+    (scores * outer).sum().backward()
+    (expected * outer).sum().backward()
+    for value, wanted in zip(given, plain, strict=True):
+        torch.testing.assert_close(value.grad, wanted.grad)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 60, 150, 1000])
+def test_chunks_cover_everything_once_and_stay_small(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(denoiser_module, "CPU_CHUNK", chunk)
+    words = torch.zeros(3, 2, 3)
+    seen = torch.zeros(3, 10)
+    for rows, columns in chunks(10, words):
+        part = seen[rows, columns]
+        part += 1
+        assert part.numel() * 6 <= max(chunk, 6)
+    assert (seen == 1).all()
+
+
+class LargestTensor(TorchDispatchMode):
+    """Notes the most elements that any tensor made inside has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.num_elements = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for value in result if isinstance(result, (tuple, list)) else (result,):
+            if isinstance(value, Tensor):
+                self.num_elements = max(self.num_elements, value.untyped_storage().size() // value.element_size())
+        return result
+
+
+def test_no_tensor_holds_more_than_a_chunk_of_the_fusion(monkeypatch: pytest.MonkeyPatch) -> None:
+    """K 20, N 30, h 16, B 2, forward and backward: 2,000 numbers at a time, never 2 * 20 * 30 * 16 = 19,200."""
+    monkeypatch.setattr(denoiser_module, "CPU_CHUNK", 2_000)
+    pointer = WordPointer(SIZE)
+    words, spans = torch.randn(2, 30, SIZE), torch.randn(2, 20, SIZE)
+    with LargestTensor() as largest:
+        pointer(pointer.words(words), spans).sum().backward()
+    assert largest.num_elements <= 2_000
+
+
+CONFIGURATIONS = [
+    {},
+    {"span_pooling": "boundary"},
+    {"has_self_attention": False},
+    {"has_cross_attention": False},
+    {"has_self_attention": False, "has_cross_attention": False},
+    {"has_slot_embedding": True},
+    {"has_time_mlp": False},
+    {"num_decoder_layers": 1},
+]
+
+
+def literal_attention(attention: nn.Module, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    """Multi-head attention of one sentence, head by head."""
+    q, k, v = attention.query(queries), attention.key(keys), attention.value(values)
+    width = q.shape[-1] // attention.num_heads
+    seen = []
+    for head in range(attention.num_heads):
+        part = slice(head * width, (head + 1) * width)
+        weights = (q[:, part] @ k[:, part].T / math.sqrt(width)).softmax(dim=-1)
+        seen.append(weights @ v[:, part])
+    return attention.output(torch.cat(seen, dim=-1))
+
+
+def literal_vectors(module: Denoiser, config: dict[str, Any], words: Tensor, spans: Tensor, time: int) -> Tensor:
+    """The span encoder on one sentence, as the paper and the official code order it."""
+    x = module.pooling(module.pooling.read(words[None]), spans[None])[0]
+    places = 0.0
+    if config.get("has_slot_embedding"):
+        places = module.slots(torch.arange(len(spans)), torch.float32)
+    for layer in module.layers:
+        if config.get("has_self_attention", True):
+            x = layer.self_norm(x + literal_attention(layer.self_attention, x + places, x + places, x))
+        if config.get("has_cross_attention", True):
+            x = layer.cross_norm(x + literal_attention(layer.cross_attention, x + places, words, words))
+        x = layer.norm(x + layer.reduce(layer.expand(x).relu()))
+    return x + module.time(torch.tensor([time]), torch.float32)
+
+
+@pytest.mark.parametrize("config", CONFIGURATIONS, ids=lambda config: " ".join(config) or "default")
+def test_span_encoder_equals_a_plain_twin(config: dict[str, Any]) -> None:
+    module = denoiser(**config)
+    words, mask, spans = inputs()
+    vectors = vectors_of(module, spans, words, mask)
+    for row in range(2):
+        expected = literal_vectors(module, config, words[row], spans[row, 0], 500)
+        torch.testing.assert_close(vectors[row], expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("config", CONFIGURATIONS, ids=lambda config: " ".join(config) or "default")
+def test_every_parameter_takes_part(config: dict[str, Any]) -> None:
+    module = denoiser(**config).train()
+    words, mask, spans = inputs()
+    sentence = module.read(words, mask)
+    vectors = module(sentence, spans, torch.tensor([3, 700]))
+    left, right = module.boundaries(sentence, vectors)
+    (left.sum() + right.sum() + module.types(vectors).sum()).backward()
+    assert all(parameter.grad is not None for parameter in module.parameters())
+
+
+def test_padding_of_words_changes_no_vector_and_gets_the_lowest_logit() -> None:
+    module = denoiser()
+    words, mask, spans = inputs()
+    padded_words, padded_mask = nn.functional.pad(words, (0, 0, 0, 3), value=9.0), nn.functional.pad(mask, (0, 3))
+    vectors = vectors_of(module, spans, words, mask)
+    torch.testing.assert_close(vectors_of(module, spans, padded_words, padded_mask), vectors, atol=1e-5, rtol=1e-5)
+    sentence = module.read(padded_words, padded_mask)
+    for scores in module.boundaries(sentence, vectors):
+        assert (scores[..., 7:] == torch.finfo(torch.float32).min).all()
+        assert scores[..., :7].abs().max() < 1e4
+
+
+def test_draws_do_not_see_each_other() -> None:
+    module = denoiser(has_slot_embedding=True)
+    words, mask, spans = inputs()
+    other = spans.flip(2)
+    both = vectors_of(module, torch.cat([spans, other], dim=1), words, mask)
+    torch.testing.assert_close(both[:, :5], vectors_of(module, spans, words, mask), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(both[:, 5:], vectors_of(module, other, words, mask), atol=1e-5, rtol=1e-5)
+
+
+def test_spans_that_do_not_exist_are_not_seen() -> None:
+    module = denoiser()
+    words, mask, spans = inputs()
+    counts = torch.tensor([[[1, 1, 1, 0, 0]]] * 2)
+    vectors = vectors_of(module, spans, words, mask, counts=counts)
+    few = vectors_of(module, spans[:, :, :3], words, mask)
+    torch.testing.assert_close(vectors[:, :3], few, atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(vectors_of(module, spans, words, mask)[:, :3], few, atol=1e-3)
+
+
+def test_a_span_that_stands_for_several_counts_as_often() -> None:
+    """Spans a, b, a, a, c equal a three times, b, c."""
+    module = denoiser()
+    words, mask, spans = inputs(num_spans=3)
+    a, b, c = spans.split(1, dim=2)
+    every = vectors_of(module, torch.cat([a, b, a, a, c], dim=2), words, mask)
+    counted = vectors_of(module, spans, words, mask, counts=torch.tensor([[[3, 1, 1]]] * 2))
+    torch.testing.assert_close(every[:, [0, 1, 4]], counted, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(every[:, 2], counted[:, 0], atol=1e-5, rtol=1e-5)
+
+
+def test_slots_tell_equal_spans_apart_only_where_asked() -> None:
+    words, mask, spans = inputs(num_spans=1)
+    twice = spans.repeat(1, 1, 2, 1)
+    same = vectors_of(denoiser(), twice, words, mask)
+    torch.testing.assert_close(same[:, 0], same[:, 1])
+    apart = vectors_of(denoiser(has_slot_embedding=True), twice, words, mask)
+    assert (apart[:, 0] - apart[:, 1]).abs().max() > 1e-2
+
+
+def test_a_sentence_without_words_stays_finite() -> None:
+    module = denoiser()
+    words, mask = torch.zeros(1, 1, SIZE), torch.zeros(1, 1, dtype=torch.bool)
+    vectors = vectors_of(module, torch.zeros(1, 1, 4, 2, dtype=torch.long), words, mask)
+    assert vectors.isfinite().all()
+
+
+def test_dropout_acts_in_training_only() -> None:
+    module = denoiser(decoder_dropout=0.5, span_pooling="boundary")
+    words, mask, spans = inputs()
+    call: Callable[[], Tensor] = lambda: vectors_of(module, spans, words, mask)  # noqa: E731
+    assert torch.equal(call(), call())
+    module.train()
+    assert not torch.equal(call(), call())

@@ -1,0 +1,272 @@
+"""Gold, matching and losses: worked numbers, twins by brute force, gradients."""
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from hf_spanner.methods.diffusion_ner.loss_diffusion_ner import (
+    boundary_losses,
+    denoising_losses,
+    matched_gold,
+    matching_costs,
+    type_losses,
+    unique_gold,
+)
+
+PADDING = [-100, -100, -100]
+# Three noisy spans, four words, two types and none; gold (1, 2, type 0) and (2, 3, type 1) in words, none last here.
+LEFT = torch.tensor([[[0.1, 0.7, 0.1, 0.1], [0.6, 0.2, 0.1, 0.1], [0.05, 0.1, 0.8, 0.05]]])
+RIGHT = torch.tensor([[[0.05, 0.15, 0.7, 0.1], [0.1, 0.6, 0.2, 0.1], [0.1, 0.1, 0.2, 0.6]]])
+TYPES = torch.tensor([[[0.7, 0.1, 0.2], [0.1, 0.6, 0.3], [0.3, 0.2, 0.5]]])
+GOLD = torch.tensor([[[1, 3, 0], [2, 4, 1], PADDING]])
+FOUR_WORDS = torch.ones(1, 4, dtype=torch.bool)
+ALL_SPANS = torch.ones(1, 3, dtype=torch.bool)
+MATCHED = torch.tensor([[0, -1, 1]])
+
+
+def test_gold_is_sorted_unique_and_inside() -> None:
+    """Repeats once, by start, end, label; spans behind the sentence or on words without tokens are left out."""
+    word_mask = torch.tensor([[True, False, True, True, False]])
+    labels = torch.tensor(
+        [[[2, 4, 1], [0, 1, 2], [2, 4, 0], [0, 1, 2], [1, 3, 0], [2, 5, 0], [0, 3, 1], [3, 9, 0], PADDING]]
+    )
+    gold = unique_gold(labels, word_mask)
+    assert gold.shape == (1, 10, 3)
+    assert gold[0, :4].tolist() == [[0, 1, 2], [0, 3, 1], [2, 4, 0], [2, 4, 1]]
+    assert (gold[0, 4:] == -100).all()
+
+
+def test_gold_of_a_sentence_without_any_has_one_row_of_padding() -> None:
+    assert unique_gold(torch.zeros(2, 0, 3, dtype=torch.long), FOUR_WORDS.expand(2, -1)).tolist() == [[PADDING]] * 2
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_gold_equals_a_set_sorted(data: st.DataObject) -> None:
+    num_words = data.draw(st.integers(1, 6))
+    mask = data.draw(st.lists(st.booleans(), min_size=num_words, max_size=num_words))
+    number = st.integers(0, num_words + 1)
+    rows = data.draw(st.lists(st.tuples(number, number, st.integers(0, 2)), max_size=6))
+    labels = torch.tensor([*rows, PADDING])[None]
+    wanted = sorted(row for row in set(rows) if row[0] < row[1] <= num_words and mask[row[0]] and mask[row[1] - 1])
+    gold = unique_gold(labels, torch.tensor([mask]))[0].tolist()
+    assert [tuple(row) for row in gold if row[0] >= 0] == wanted
+    assert gold[len(wanted) :] == [PADDING] * (len(gold) - len(wanted))
+
+
+def test_costs_and_matching_by_hand() -> None:
+    """cost(0, g0) = -(.7 + .7 + .7) = -2.1, cost(2, g1) = -(.8 + .6 + .2) = -1.6; span 1 stays empty, total -3.7."""
+    costs = matching_costs(LEFT, RIGHT, TYPES, GOLD)
+    expected = torch.tensor([[-2.1, -0.3], [-0.5, -0.8], [-0.6, -1.6]])
+    torch.testing.assert_close(costs[0, :, :2], expected)
+    assert costs[..., 2].isinf().all()
+    matched = matched_gold(costs, None, repeat_targets=False)
+    assert torch.equal(matched, MATCHED)
+    assert sum(costs[0, span, gold].item() for span, gold in ((0, 0), (2, 1))) == pytest.approx(-3.7)
+
+
+def test_repeated_targets_leave_no_span_without() -> None:
+    """Three spans, gold g0 twice and g1 once: g1 to span 2 (-1.6), g0 to spans 0 and 1 (-2.6), total -4.2.
+
+    The other choices of the span for g1 cost -.3 - .5 - .6 = -1.4 and -.8 - 2.1 - .6 = -3.5.
+    """
+    costs = matching_costs(LEFT, RIGHT, TYPES, GOLD)
+    assert matched_gold(costs, None, repeat_targets=True).tolist() == [[0, 0, 1]]
+
+
+def test_without_gold_and_with_too_much_of_it() -> None:
+    """No gold: none matched, repeated or not. More gold than spans: each span has one of its own."""
+    none = matching_costs(LEFT, RIGHT, TYPES, torch.tensor([[PADDING]]))
+    assert matched_gold(none, None, repeat_targets=True).tolist() == [[-1, -1, -1]]
+    assert matched_gold(none, None, repeat_targets=False).tolist() == [[-1, -1, -1]]
+    many = torch.tensor([[[0, 1, 0], [1, 2, 0], [1, 3, 0], [2, 4, 1]]])
+    costs = matching_costs(LEFT, RIGHT, TYPES, many)
+    for repeats in (False, True):
+        matched = matched_gold(costs, None, repeat_targets=repeats)[0].tolist()
+        assert len(set(matched)) == 3
+        assert min(matched) >= 0
+
+
+def test_spans_that_do_not_exist_are_matched_with_none() -> None:
+    costs = matching_costs(LEFT, RIGHT, TYPES, GOLD)
+    mask = torch.tensor([[True, True, False]])
+    assert matched_gold(costs, mask, repeat_targets=False).tolist() == [[0, 1, -1]]
+    assert matched_gold(costs, mask, repeat_targets=True).tolist() == [[0, 1, -1]]
+    assert matched_gold(costs, ~ALL_SPANS, repeat_targets=True).tolist() == [[-1, -1, -1]]
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_matching_is_the_cheapest_of_all(data: st.DataObject) -> None:
+    """By trying all ways; sentences of unlike numbers of gold in one batch, none of them sees the other."""
+    num_spans, counts = data.draw(st.integers(1, 4)), data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=3))
+    repeats = data.draw(st.booleans())
+    random = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    costs = torch.full((len(counts), num_spans, 4), torch.inf)
+    for row, count in enumerate(counts):
+        costs[row, :, :count] = torch.from_numpy(-random.random((num_spans, count)))
+    matched = matched_gold(costs, None, repeat_targets=repeats)
+    for row, count in enumerate(counts):
+        targets = list(range(count))
+        if repeats and count:
+            targets = [place % count for place in range(max(count, num_spans))]
+        padded = [*targets, *[-1] * max(0, num_spans - len(targets))]
+        price = {
+            way: sum(costs[row, span, gold].item() for span, gold in enumerate(way) if gold >= 0)
+            for way in set(itertools.permutations(padded, num_spans))
+        }
+        assert price[tuple(matched[row].tolist())] == pytest.approx(min(price.values()))
+
+
+def logits(probabilities: Tensor) -> Tensor:
+    return probabilities.log() - (1 - probabilities).log()
+
+
+def losses_of_the_example(**changes: Any) -> tuple[Tensor, Tensor]:
+    arguments = {"word_mask": FOUR_WORDS, "span_mask": None, "boundary_loss": "bce", "none_weight": 1.0, **changes}
+    return denoising_losses(logits(LEFT), logits(RIGHT), TYPES.log(), MATCHED, GOLD, **arguments)
+
+
+def test_boundary_losses_by_hand_with_binary_cross_entropy() -> None:
+    """Span 0, left: -ln .7 - 3 ln .9 = .672756; right: -ln .7 - ln .95 - ln .85 - ln .9 = .675848.
+
+    Span 2, left: -ln .8 - 2 ln .95 - ln .9 = .431091; right: -ln .6 - 2 ln .9 - ln .8 = .944690.
+    """
+    left = boundary_losses(logits(LEFT), torch.tensor([[1, 0, 2]]), FOUR_WORDS, kind="bce")[0]
+    right = boundary_losses(logits(RIGHT), torch.tensor([[2, 0, 3]]), FOUR_WORDS, kind="bce")[0]
+    assert left[[0, 2]].tolist() == pytest.approx([0.672756, 0.431091], abs=2e-6)
+    assert right[[0, 2]].tolist() == pytest.approx([0.675848, 0.944690], abs=2e-6)
+
+
+def test_loss_of_the_paper_by_hand() -> None:
+    """-ln P of the gold words and type: span 0 3 * -ln .7 = 1.070025, span 2 -ln .8 - ln .6 - ln .2 = 2.343407, and for
+    span 1 -ln .3 of none = 1.203973; total 4.617405. Our reductions: boundaries over the 2 matched spans, types over 3.
+    """
+    left, right = LEFT.log(), RIGHT.log()  # a softmax over words gives the probabilities back
+    boundary, types = denoising_losses(
+        left,
+        right,
+        TYPES.log(),
+        MATCHED,
+        GOLD,
+        word_mask=FOUR_WORDS,
+        span_mask=None,
+        boundary_loss="nll",
+        none_weight=1.0,
+    )
+    of_spans = [2 * -math.log(0.7), -math.log(0.8) - math.log(0.6)]
+    of_types = [-math.log(0.7), -math.log(0.3), -math.log(0.2)]
+    assert sum(of_spans) + sum(of_types) == pytest.approx(4.617405, abs=1e-6)
+    assert boundary.item() == pytest.approx(sum(of_spans) / 2, abs=1e-6)
+    assert types.item() == pytest.approx(sum(of_types) / 3, abs=1e-6)
+
+
+def test_the_literal_boundary_term_would_reward_all_words_alike() -> None:
+    """With every probability near 1 the paper's -log P goes to 0 under a sigmoid; binary cross entropy does not."""
+    sure = torch.full((1, 1, 4), 9.0)
+    place = torch.tensor([[2]])
+    assert -torch.log(sure.sigmoid()[0, 0, 2]).item() < 1e-3
+    assert boundary_losses(sure, place, FOUR_WORDS, kind="bce").item() > 26
+    assert boundary_losses(sure, place, FOUR_WORDS, kind="nll").item() == pytest.approx(math.log(4))
+
+
+@pytest.mark.parametrize(
+    ("none_weight", "expected"),
+    [
+        (1.0, -math.log(0.7) - math.log(0.2) - math.log(0.3)),
+        (0.1, -math.log(0.7) - math.log(0.2) - 0.1 * math.log(0.3)),
+        (0.0, -math.log(0.7) - math.log(0.2)),
+        (None, -math.log(0.7) - math.log(0.2) - 2 * math.log(0.3)),  # 2 matched over 1 unmatched
+    ],
+)
+def test_type_loss_by_hand_with_weights_of_none(none_weight: float | None, expected: float) -> None:
+    assert losses_of_the_example(none_weight=none_weight)[1].item() == pytest.approx(expected / 3, abs=1e-6)
+
+
+def test_balance_of_none_is_guarded_at_both_ends() -> None:
+    """None matched: 1 / 3 each of three; all matched: none weighs nothing to be weighed."""
+    matched = torch.zeros(1, 3, dtype=torch.bool)
+    none = torch.full((1, 3), 2)
+    loss = type_losses(TYPES.log(), matched, none, ALL_SPANS, None).item()
+    assert loss == pytest.approx(-(math.log(0.2) + math.log(0.3) + math.log(0.5)) / 9, abs=1e-6)
+    every = type_losses(TYPES.log(), ~matched, torch.zeros(1, 3, dtype=torch.long), ALL_SPANS, None).item()
+    assert every == pytest.approx(-(math.log(0.7) + math.log(0.1) + math.log(0.3)) / 3, abs=1e-6)
+
+
+def test_spans_that_do_not_exist_weigh_nothing() -> None:
+    """As if span 1 were not there: the mean over two, and the balance 2 / 1."""
+    mask = torch.tensor([[True, False, True]])
+    boundary, types = losses_of_the_example(span_mask=mask, none_weight=None)
+    assert types.item() == pytest.approx((-math.log(0.7) - math.log(0.2)) / 2, abs=1e-6)
+    assert torch.equal(boundary, losses_of_the_example()[0])
+    nothing = losses_of_the_example(span_mask=~ALL_SPANS)
+    assert nothing[1].item() == 0.0
+
+
+@pytest.mark.parametrize("kind", ["bce", "nll"])
+def test_padding_words_add_no_loss_and_take_no_gradient(kind: str) -> None:
+    lowest = torch.finfo(torch.float32).min
+    scores = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0))
+    padded = torch.nn.functional.pad(scores, (0, 2), value=lowest).requires_grad_()
+    places = torch.tensor([[0, 1, 3], [2, 2, 0]])
+    plain = boundary_losses(scores, places, FOUR_WORDS.expand(2, -1), kind=kind)
+    mask = torch.tensor([[True] * 4 + [False] * 2] * 2)
+    losses = boundary_losses(padded, places, mask, kind=kind)
+    torch.testing.assert_close(losses, plain)
+    losses.sum().backward()
+    assert padded.grad is not None
+    assert padded.grad.isfinite().all()
+    assert not padded.grad[..., 4:].any()
+
+
+def test_a_sentence_without_words_has_a_finite_loss_and_gradient() -> None:
+    lowest = torch.finfo(torch.float32).min
+    scores = torch.full((1, 3, 1), lowest, requires_grad=True)
+    types = torch.zeros(1, 3, 3, requires_grad=True)
+    boundary, of_types = denoising_losses(
+        scores,
+        scores,
+        types,
+        torch.full((1, 3), -1),
+        torch.tensor([[PADDING]]),
+        word_mask=torch.zeros(1, 1, dtype=torch.bool),
+        span_mask=None,
+        boundary_loss="bce",
+        none_weight=None,
+    )
+    (boundary + of_types).sum().backward()
+    assert boundary.item() == 0.0
+    assert of_types.item() == pytest.approx(math.log(3) / 3)
+    assert scores.grad is not None
+    assert not scores.grad.any()
+    assert types.grad is not None
+    assert types.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("kind", ["bce", "nll"])
+def test_gradients_equal_finite_differences(kind: str) -> None:
+    generator = torch.Generator().manual_seed(1)
+    scores = [torch.randn(1, 3, size, generator=generator) for size in (4, 4, 3)]
+    arguments = {"word_mask": FOUR_WORDS, "span_mask": None, "boundary_loss": kind, "none_weight": 0.3}
+
+    def total(left: Tensor, right: Tensor, types: Tensor) -> Tensor:
+        return sum(denoising_losses(left, right, types, MATCHED, GOLD, **arguments)).sum()
+
+    inputs = [one.clone().requires_grad_() for one in scores]
+    total(*inputs).backward()
+    for place, one in enumerate(scores):
+        for index in [(0, 0, 1), (0, 1, 2), (0, 2, 0)]:
+            moved = []
+            for step in (1e-2, -1e-2):
+                changed = [value.clone() for value in scores]
+                changed[place][index] += step
+                moved.append(total(*changed).item())
+            slope = (moved[0] - moved[1]) / 2e-2
+            assert inputs[place].grad[index].item() == pytest.approx(slope, abs=2e-3), (place, index, one.shape)

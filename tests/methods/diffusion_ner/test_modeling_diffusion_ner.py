@@ -1,0 +1,363 @@
+"""Training pass, sampling and decoding of the whole model."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerBase
+
+from hf_spanner import SpanNERCollator, SpanNERModel
+from hf_spanner.core.spans import unpack_spans
+from hf_spanner.methods.diffusion_ner import DiffusionNERModel
+from hf_spanner.methods.diffusion_ner import modeling_diffusion_ner as modeling
+from hf_spanner.methods.diffusion_ner.modeling_diffusion_ner import (
+    DiffusionNEROutput,
+    confidences,
+    distinct_spans,
+    first_of_each,
+    wanted_spans,
+)
+
+Rows = list[dict[str, Any]]
+Make = Callable[..., SpanNERModel]
+LOWEST = torch.finfo(torch.float32).min
+
+
+def large_weights(model: SpanNERModel) -> SpanNERModel:
+    """The same model with a denoiser whose weights are large enough to tell spans apart."""
+    torch.manual_seed(1)
+    for parameter in model.denoiser.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    return model
+
+
+@pytest.fixture(scope="module")
+def model(tiny_model: Make) -> SpanNERModel:
+    return large_weights(tiny_model("diffusion_ner"))
+
+
+@pytest.fixture
+def batch(tokenizer: PreTrainedTokenizerBase, rows: Rows) -> dict[str, Tensor]:
+    return SpanNERCollator(tokenizer, {"LOC": 0, "ORG": 1, "PER": 2})(rows)
+
+
+def without_labels(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value for name, value in batch.items() if name != "labels"}
+
+
+def output_of(
+    spans: list[tuple[float, float, float, int, int, int]], num_words: int = 5, num_types: int = 3, **fields: Any
+) -> DiffusionNEROutput:
+    """One sentence from (P_l, P_r, P_c, left, right, type) of each noisy span; other words 0, other classes alike."""
+    left, right = (torch.full((1, len(spans), num_words), LOWEST) for _ in range(2))
+    types = torch.zeros(1, len(spans), num_types + 1)
+    for row, (p_left, p_right, p_type, first, last, label) in enumerate(spans):
+        left[0, row, first] = torch.tensor(p_left).logit()
+        right[0, row, last] = torch.tensor(p_right).logit()
+        types[0, row] = torch.tensor((1 - p_type) / num_types).log()
+        types[0, row, label] = torch.tensor(p_type).log()
+    word_mask = torch.ones(1, num_words, dtype=torch.bool)
+    return DiffusionNEROutput(logits=types, left=left, right=right, word_mask=word_mask, **fields)
+
+
+def found(model: SpanNERModel, output: DiffusionNEROutput, **decoding: Any) -> dict[tuple[int, int, int], float]:
+    packed = model.candidate_spans(output, model.decoding(decoding))
+    spans = unpack_spans(packed)[0]
+    assert len({span[:3] for span in spans}) == len(spans)
+    return {span[:3]: round(span.score, 5) for span in spans}
+
+
+def test_a_span_is_kept_if_its_probabilities_pass_phi(model: SpanNERModel) -> None:
+    """.9 + .9 + .8 = 2.6 passes 2.5; .9 + .8 + .75 = 2.45 does not; none and a left behind the right never do."""
+    output = output_of(
+        [(0.9, 0.9, 0.8, 0, 2, 1), (0.9, 0.8, 0.75, 1, 1, 0), (1, 1, 0.99, 2, 3, 3), (1, 1, 0.99, 4, 2, 0)]
+    )
+    assert found(model, output, confidence="type") == {(0, 3, 1): 0.8}
+    assert found(model, output, confidence="type", phi=0.0) == {(0, 3, 1): 0.8, (1, 2, 0): 0.75}
+    assert found(model, output, phi=2.6001) == {}
+
+
+def test_of_equal_boundaries_the_likelier_type_stays(model: SpanNERModel) -> None:
+    """By type probability, .8, though the first has the larger sum, 2.75 to 2.7; of equal ones the first, not 2.6."""
+    output = output_of([(1, 1, 0.75, 0, 2, 1), (0.95, 0.95, 0.8, 0, 2, 0), (0.9, 0.9, 0.8, 0, 2, 0)])
+    assert found(model, output, confidence="type") == {(0, 3, 0): 0.8}
+    assert found(model, output, confidence="mean") == {(0, 3, 0): round(2.7 / 3, 5)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("type", 0.8), ("mean", 0.7), ("geometric", 0.24 ** (1 / 3) * 1.4 ** (1 / 3)), ("product", 0.336)],
+)
+def test_confidences_by_hand(kind: str, expected: float) -> None:
+    """P_l .7, P_r .6, P_c .8: sum 2.1, product .336."""
+    score = confidences(torch.tensor([0.7]), torch.tensor([0.6]), torch.tensor([0.8]), kind=kind)
+    assert score.item() == pytest.approx(expected, abs=1e-6)
+
+
+def test_confidence_is_the_mean_over_draws(model: SpanNERModel) -> None:
+    """Two draws of two spans: (0, 3) in both with .8 and .9 gives .85, (4, 5) in one with .9 gives .45.
+
+    A span that is found twice in one draw counts once, with the larger probability: .9 of .9 and .85.
+    """
+    spans = [(1, 1, 0.8, 0, 2, 1), (1, 1, 0.9, 4, 4, 0), (1, 1, 0.9, 0, 2, 1), (1, 1, 0.85, 0, 2, 1)]
+    assert found(model, output_of(spans), confidence="type", num_draws=2) == {(0, 3, 1): 0.85, (4, 5, 0): 0.45}
+    assert found(model, output_of(spans), confidence="type") == {(0, 3, 1): 0.9, (4, 5, 0): 0.9}
+
+
+def test_spans_that_do_not_exist_are_not_given(model: SpanNERModel) -> None:
+    mask = torch.tensor([[True, False]])
+    output = output_of([(1, 1, 0.9, 0, 2, 1), (1, 1, 0.9, 4, 4, 0)], span_mask=mask)
+    assert set(found(model, output)) == {(0, 3, 1)}
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_candidates_equal_a_literal_twin(model: SpanNERModel, data: st.DataObject) -> None:
+    """Sentences of some batch, two draws, words without tokens, random scores with ties."""
+    batch_size, num_words, num_spans = (data.draw(st.integers(1, 3)) for _ in range(3))
+    torch.manual_seed(data.draw(st.integers(0, 1000)))
+    left, right = (torch.randn(batch_size, 2 * num_spans, num_words).round(decimals=1) for _ in range(2))
+    types = torch.randn(batch_size, 2 * num_spans, 4).round(decimals=1)
+    word_mask = torch.rand(batch_size, num_words) < 0.8
+    left, right = (scores.masked_fill(~word_mask[:, None], LOWEST) for scores in (left, right))
+    output = DiffusionNEROutput(logits=types, left=left, right=right, word_mask=word_mask)
+    decoding = model.decoding({"num_draws": 2, "phi": 1.2, "confidence": "mean"})
+    packed = model.candidate_spans(output, decoding)
+    for row in range(batch_size):
+        totals: dict[tuple[int, int, int], float] = {}
+        for draw in range(2):
+            best: dict[tuple[int, int], tuple[float, int, float]] = {}
+            for span in range(draw * num_spans, (draw + 1) * num_spans):
+                p_left, p_right, p_type = (
+                    left[row, span].sigmoid(),
+                    right[row, span].sigmoid(),
+                    types[row, span].softmax(-1),
+                )
+                first, last, label = p_left.argmax().item(), p_right.argmax().item(), p_type.argmax().item()
+                total = (p_left.max() + p_right.max() + p_type.max()).item()
+                is_legal = first <= last and label < 3 and word_mask[row, first] and word_mask[row, last]
+                if is_legal and total > 1.2 and p_type.max().item() > best.get((first, last), (0.0,))[0]:
+                    best[first, last] = (p_type.max().item(), label, total / 3)
+            for (first, last), (_, label, score) in best.items():
+                totals[first, last + 1, label] = totals.get((first, last + 1, label), 0.0) + score / 2
+        given_out = {span[:3]: span.score for span in unpack_spans(packed[row : row + 1])[0]}
+        assert given_out == pytest.approx(totals, abs=1e-5)
+
+
+def test_first_of_each_by_hand() -> None:
+    """Groups (0, 1), (0, 2), (1, 1); the largest value, of equal ones the first."""
+    keys = [torch.tensor([0, 0, 1, 0, 0]), torch.tensor([2, 1, 1, 2, 2])]
+    places = first_of_each(keys, by=torch.tensor([0.5, 0.1, 0.2, 0.7, 0.7]))
+    assert places.tolist() == [1, 3, 2]
+
+
+def test_nothing_likely_gives_an_empty_table(model: SpanNERModel) -> None:
+    output = output_of([(0.1, 0.1, 0.9, 0, 2, 3)])
+    assert model.candidate_spans(output, model.decoding()).shape == (1, 0, 4)
+    assert model.decode(output) == [[]]
+
+
+def test_perfect_scores_decode_to_the_gold_spans(model: SpanNERModel) -> None:
+    """Round trip: noisy spans that point to nested gold spans, many to each, in any order."""
+    gold = [(0, 5, 2), (1, 3, 0), (2, 3, 1)]
+    spans = [(0.99, 0.99, 0.99, start, end - 1, label) for start, end, label in (gold * 3)[::-1]]
+    decoded = model.decode(output_of(spans), {"overlap": "nested"})[0]
+    assert [tuple(span[:3]) for span in decoded] == gold
+
+
+def test_unreachable_are_second_labels_and_more_gold_than_noisy_spans(tiny_model: Make) -> None:
+    model = tiny_model("diffusion_ner", num_spans=2)
+    assert model.unreachable([(0, 2, 0), (0, 2, 1), (0, 2, 1)]) == 1
+    assert model.unreachable([(0, 1, 0), (1, 2, 0), (2, 3, 0), (2, 3, 1)]) == 2
+    assert model.unreachable([]) == 0
+
+
+def test_a_training_pass_begins_at_noised_gold_and_shows_its_path(
+    tiny_model: Make, batch: dict[str, Tensor], rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hardly any noise is put on: the path begins with the gold spans, repeated, or with the whole sentence."""
+    monkeypatch.setattr(modeling, "noise_levels", lambda schedule, num_timesteps: np.full(num_timesteps, 1 - 1e-8))
+    output = tiny_model("diffusion_ner", expansion="repetition").train()(**batch)
+    assert output.path.shape == (5, 2, 12, 2)
+    assert output.logits.shape == (5, 12, 4)
+    assert output.left.shape == output.right.shape == (5, 12, 8)
+    for one, path in zip(rows, output.path[:, 0].tolist(), strict=True):
+        whole = {(0, len(one["tokens"]) - 1)}
+        gold = {(entity["start"], entity["end"] - 1) for entity in one["entities"]} or whole
+        assert {tuple(span) for span in path} == gold
+    assert torch.equal(output.path[:, 1, :, 0], output.left.argmax(dim=-1))
+    assert torch.equal(output.path[:, 1, :, 1], output.right.argmax(dim=-1))
+    assert (output.matched >= 0).any(dim=1).tolist() == [True, True, False, True, True]
+
+
+def test_noise_in_training_belongs_to_step_and_text(model: SpanNERModel, batch: dict[str, Tensor]) -> None:
+    """The same for a text in any batch at one seed, another at another; without a seed torch's generator decides."""
+    model.train()
+    try:
+        model.training_seed = 5
+        whole = model(**batch).path[:, 0]
+        part = {name: value[2:] for name, value in batch.items()}
+        assert torch.equal(model(**part).path[:, 0], whole[2:])
+        model.training_seed = 6
+        assert not torch.equal(model(**batch).path[:, 0], whole)
+        model.training_seed = None
+        torch.manual_seed(3)
+        drawn = model(**batch).path[:, 0]
+        assert not torch.equal(model(**batch).path[:, 0], drawn)
+        torch.manual_seed(3)
+        assert torch.equal(model(**batch).path[:, 0], drawn)
+    finally:
+        model.training_seed = None
+        model.eval()
+
+
+@pytest.mark.parametrize("settings_of_call", [{}, {"num_draws": 3}, {"eta": 1.0}, {"spans_per_word": 1.5}])
+def test_a_text_has_its_answer_alone_and_in_any_batch(
+    model: SpanNERModel, batch: dict[str, Tensor], settings_of_call: dict[str, Any]
+) -> None:
+    """The whole path, the same texts and others as neighbours, padded further, in another order."""
+    inputs = without_labels(batch)
+    order = torch.tensor([3, 0, 4, 2, 1])
+    wide = {"word_mask": nn.functional.pad(inputs["word_mask"], (0, 4))}
+    turned = {name: value[order] for name, value in (inputs | wide).items()}
+    together, again = (model(**one, decoding=settings_of_call) for one in (inputs, turned))
+    for row, place in enumerate(order.tolist()):
+        alone = model(**{name: value[place : place + 1] for name, value in inputs.items()}, decoding=settings_of_call)
+        num_words = int(inputs["word_mask"][place].sum())
+        for output, index in ((together, place), (again, row)):
+            spans = slice(None)
+            if "spans_per_word" in settings_of_call:
+                spans = slice(0, -(-num_words * 3 // 2))
+                assert output.span_mask[index].sum() == alone.span_mask.sum() == spans.stop
+            assert torch.equal(output.path[index][:, spans], alone.path[0][:, spans])
+            torch.testing.assert_close(output.logits[index][spans], alone.logits[0][spans], atol=1e-5, rtol=1e-5)
+
+
+def test_each_draw_is_a_sampling_of_its_own_and_the_first_is_always_the_same(
+    model: SpanNERModel, batch: dict[str, Tensor]
+) -> None:
+    inputs = without_labels(batch)
+    one, three = (model(**inputs, decoding={"num_draws": num_draws}) for num_draws in (1, 3))
+    assert three.logits.shape[1] == 3 * one.logits.shape[1] == 36
+    assert torch.equal(three.path[:, :, :12], one.path)
+    torch.testing.assert_close(three.left[:, :12], one.left, atol=1e-5, rtol=1e-5)
+    assert not torch.equal(three.path[:, 0, 12:24], one.path[:, 0])
+
+
+def test_seed_steps_and_spans_act_in_a_call(model: SpanNERModel, batch: dict[str, Tensor]) -> None:
+    inputs = without_labels(batch)
+    start = model(**inputs).path
+    assert start.shape == (5, 6, 12, 2)
+    other = model(**inputs, decoding={"seed": 7, "num_steps": 2, "num_spans": 18}).path
+    assert other.shape == (5, 3, 18, 2)
+    assert not torch.equal(other[:, 0, :12], start[:, 0])
+    assert torch.equal(model(**inputs, decoding={"num_spans": 18}).path[:, 0, :12], start[:, 0])
+
+
+def test_fresh_noise_changes_later_steps_only(model: SpanNERModel, batch: dict[str, Tensor]) -> None:
+    inputs = without_labels(batch)
+    still, noisy, again = (model(**inputs, decoding={"eta": eta}).path for eta in (0.0, 1.0, 1.0))
+    assert torch.equal(still[:, :2], noisy[:, :2])
+    assert torch.equal(noisy, again)
+
+
+@pytest.mark.parametrize("slots", [False, True])
+def test_equal_noisy_spans_are_computed_once_without_changing_a_score(
+    tiny_model: Make, batch: dict[str, Tensor], monkeypatch: pytest.MonkeyPatch, slots: bool
+) -> None:
+    """The twin computes every span; with slot embeddings equal spans differ, and nothing may be joined."""
+    model = large_weights(tiny_model("diffusion_ner", has_slot_embedding=slots))
+    inputs, settings_of_call = without_labels(batch), {"num_draws": 2, "spans_per_word": 7.0}
+    given_out = model(**inputs, decoding=settings_of_call)
+
+    def every_span(self: DiffusionNERModel, spans: Tensor, span_mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        places = torch.arange(spans.shape[1] * spans.shape[2]).expand(len(spans), -1)
+        return spans, span_mask[:, None].expand(spans.shape[:3]), places
+
+    monkeypatch.setattr(DiffusionNERModel, "_rows", every_span)
+    expected = model(**inputs, decoding=settings_of_call)
+    real = expected.span_mask
+    assert torch.equal(real, given_out.span_mask)
+    for name in ("logits", "left", "right"):
+        torch.testing.assert_close(getattr(given_out, name)[real], getattr(expected, name)[real], atol=1e-4, rtol=1e-4)
+    assert torch.equal(given_out.path.transpose(1, 2)[real], expected.path.transpose(1, 2)[real])
+
+
+def test_distinct_spans_by_hand() -> None:
+    """(1, 2), (0, 3), (1, 2) and a span that does not exist: two rows, of one and two, none for the last."""
+    spans = torch.tensor([[[[1, 2], [0, 3], [1, 2], [4, 4]]]])
+    rows, counts, places = distinct_spans(spans, torch.tensor([[True, True, True, False]]))
+    assert rows.tolist() == [[[[4, 4], [0, 3], [1, 2]]]]
+    assert counts.tolist() == [[[0, 1, 2]]]
+    assert places.tolist() == [[2, 1, 2, 0]]
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_distinct_spans_put_back_are_the_spans(data: st.DataObject) -> None:
+    shape = [data.draw(st.integers(1, 3)) for _ in range(2)] + [data.draw(st.integers(1, 6)), 2]
+    spans = torch.tensor(data.draw(st.lists(st.integers(0, 2), min_size=36 * 3, max_size=36 * 3)))
+    spans = spans[: torch.Size(shape).numel()].view(shape)
+    rows, counts, places = distinct_spans(spans, None)
+    flat = rows.flatten(1, 2)
+    assert torch.equal(flat.gather(1, places[..., None].expand(-1, -1, 2)), spans.flatten(1, 2))
+    assert (counts.sum(dim=-1) == shape[2]).all()
+    wanted = [len({tuple(span) for span in draw}) for sentence in spans.tolist() for draw in sentence]
+    assert (counts > 0).sum(dim=-1).flatten().tolist() == wanted
+    assert rows.shape[2] == max(wanted)
+
+
+def test_spans_in_proportion_to_the_words() -> None:
+    """1.5 spans a word of 1, 4 and 30 words, at most 20: 2, 6 and 20."""
+    decoding = {"num_spans": 20, "spans_per_word": 1.5}
+    num_spans, mask = wanted_spans(torch.tensor([1, 4, 30]), 30, decoding)
+    assert num_spans == 20
+    assert mask is not None
+    assert mask.sum(dim=1).tolist() == [2, 6, 20]
+    assert wanted_spans(torch.tensor([1, 4]), 4, decoding)[0] == 6
+    assert wanted_spans(torch.tensor([1, 4]), 4, {"num_spans": 20, "spans_per_word": 0.0}) == (20, None)
+
+
+@pytest.mark.parametrize("boundary_loss", ["bce", "nll"])
+@pytest.mark.parametrize("repeat_targets", [False, True])
+@pytest.mark.parametrize("span_form", ["lr", "lw"])
+def test_loss_falls_in_every_setting(
+    tiny_model: Make, batch: dict[str, Tensor], boundary_loss: str, repeat_targets: bool, span_form: str
+) -> None:
+    """Thirty steps: the last five losses add up to less than .8 of the first five."""
+    model = tiny_model(
+        "diffusion_ner",
+        boundary_loss=boundary_loss,
+        repeat_targets=repeat_targets,
+        span_form=span_form,
+        expansion="repetition" if repeat_targets else "random",
+    ).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    losses = []
+    for step in range(30):
+        model.training_seed = step
+        optimizer.zero_grad()
+        output = model(**batch)
+        output.loss.backward()
+        optimizer.step()
+        losses.append(output.loss.item())
+    assert sum(losses[-5:]) < 0.8 * sum(losses[:5])
+
+
+def test_every_initial_weight_is_that_of_the_official_code(tiny_model: Make) -> None:
+    """Linear layers normal with deviation .02 and no bias, norms 1 and 0, LSTM biases 0."""
+    model = tiny_model("diffusion_ner", lstm_layers=2, lstm_size=64)
+    for name, parameter in model.denoiser.named_parameters():
+        if "norm" in name:
+            assert (parameter == float("weight" in name)).all(), name
+        elif name.endswith("bias"):
+            assert not parameter.any(), name
+        elif parameter.numel() > 1000:
+            assert parameter.std().item() == pytest.approx(0.02, rel=0.1), name
+    for name, parameter in model.word_encoder.lstm.named_parameters():
+        assert parameter.any() == ("weight" in name)

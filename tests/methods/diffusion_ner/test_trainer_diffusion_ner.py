@@ -1,0 +1,157 @@
+"""The paper's optimisation recipe as defaults, frozen epochs, the noise of a step, and the log."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import SchedulerType
+
+from hf_spanner import SpanNERModel
+from hf_spanner.methods.diffusion_ner.modeling_diffusion_ner import DiffusionNEROutput
+from hf_spanner.methods.diffusion_ner.trainer_diffusion_ner import DiffusionNERTrainer, DiffusionNERTrainingArguments
+
+Make = Callable[..., SpanNERModel]
+MakeTrainer = Callable[..., DiffusionNERTrainer]
+
+
+@pytest.fixture
+def model(tiny_model: Make) -> SpanNERModel:
+    return tiny_model("diffusion_ner")
+
+
+def test_defaults_are_the_recipe_of_the_paper(tmp_path: Path) -> None:
+    """Section 5.3: peak 2e-5, batch 8, linear warm-up and decay; Appendix C: 5 epochs with a fixed encoder."""
+    args = DiffusionNERTrainingArguments(output_dir=str(tmp_path))
+    assert (args.learning_rate, args.head_learning_rate, args.per_device_train_batch_size) == (2e-5, None, 8)
+    assert (args.num_train_epochs, args.freeze_encoder_epochs, args.max_grad_norm) == (100, 5.0, 1.0)
+    assert (args.warmup_steps, args.lr_scheduler_type, args.weight_decay) == (0.1, "linear", 0.01)
+    assert "adamw" in args.optim
+
+
+def test_negative_epochs_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="freeze_encoder_epochs must be at least 0, got -1"):
+        DiffusionNERTrainingArguments(output_dir=str(tmp_path), freeze_encoder_epochs=-1)
+
+
+@pytest.mark.parametrize("warmup", [0, 0.5])
+def test_encoder_rate_is_zero_in_the_frozen_epochs_and_plain_behind_them(
+    model: SpanNERModel, trainer_for: MakeTrainer, rows: list, warmup: float
+) -> None:
+    """Six of twelve steps at 0, half of the one epoch, then the rates of the head."""
+    trainer = trainer_for(model, rows, freeze_encoder_epochs=0.5, learning_rate=1e-3, warmup_steps=warmup)
+    trainer.create_optimizer_and_scheduler(12)
+    of_encoder = {id(parameter) for parameter in trainer.model.word_encoder.encoder.parameters()}
+    rates: dict[bool, list[set[float]]] = {True: [], False: []}
+    for _ in range(12):
+        for is_encoder, of_kind in rates.items():
+            of_kind.append(
+                {
+                    group["lr"]
+                    for group in trainer.optimizer.param_groups
+                    if (id(group["params"][0]) in of_encoder) == is_encoder
+                }
+            )
+        trainer.optimizer.step()
+        trainer.lr_scheduler.step()
+    assert rates[True][:6] == [{0.0}] * 6
+    assert rates[True][6:] == rates[False][6:]
+    assert max(rate for of_step in rates[False][:6] for rate in of_step) == pytest.approx(
+        1e-3 if warmup == 0 else 1e-3 * 5 / 6
+    )
+
+
+def test_frozen_encoder_keeps_its_weights_while_the_head_learns(
+    tiny_model: Make, trainer_for: MakeTrainer, rows: list
+) -> None:
+    changed = {}
+    for frozen in (0, 1, 0.5):
+        model = tiny_model("diffusion_ner")
+        before = {name: value.clone() for name, value in model.named_parameters()}
+        arguments = {"per_device_train_batch_size": 2, "warmup_steps": 0, "learning_rate": 1e-3}
+        trainer_for(model, rows, freeze_encoder_epochs=frozen, **arguments).train()
+        moved = {name for name, value in model.named_parameters() if not torch.equal(value, before[name])}
+        changed[frozen] = any(name.startswith("word_encoder.encoder") for name in moved)
+        assert any(name.startswith("denoiser") for name in moved)
+    assert changed == {0: True, 1: False, 0.5: True}
+
+
+def test_a_schedule_that_is_no_function_of_the_step_cannot_be_frozen(
+    model: SpanNERModel, trainer_for: MakeTrainer, rows: list
+) -> None:
+    trainer = trainer_for(model, rows)
+    trainer.args.lr_scheduler_type = SchedulerType.REDUCE_ON_PLATEAU
+    with pytest.raises(ValueError, match="freeze_encoder_epochs needs a schedule"):
+        trainer.create_optimizer_and_scheduler(4)
+
+
+def test_noise_follows_from_the_seed_and_the_step(tiny_model: Make, trainer_for: MakeTrainer, rows: list) -> None:
+    seen = []
+    for seed in (1, 1, 2):
+        trainer = trainer_for(tiny_model("diffusion_ner"), rows, seed=seed)
+        batch = trainer.span_collator(rows)
+        of_steps = []
+        for step in (0, 7):
+            trainer.state.global_step = step
+            torch.randn(1)  # what else is drawn does not matter
+            output = trainer.compute_loss(trainer.model.train(), batch, return_outputs=True)[1]
+            of_steps.append(output.path[:, 0])
+        assert not torch.equal(*of_steps)
+        seen.append(of_steps)
+    assert torch.equal(seen[0][0], seen[1][0])
+    assert torch.equal(seen[0][1], seen[1][1])
+    assert not torch.equal(seen[0][0], seen[2][0])
+
+
+def output_by_hand() -> DiffusionNEROutput:
+    """Two sentences of two spans; in the first both are matched with word 0 to 3, in the second, without gold, none."""
+    path = torch.tensor([[[[0, 1], [4, 5]], [[0, 3], [0, 1]]], [[[0, 0], [1, 1]], [[0, 0], [1, 1]]]])
+    return DiffusionNEROutput(
+        logits=torch.zeros(2, 2, 4),
+        word_mask=torch.ones(2, 6, dtype=torch.bool),
+        path=path,
+        gold=torch.tensor([[[0, 4, 1]], [[-100, -100, -100]]]),
+        matched=torch.tensor([[0, 0], [-1, -1]]),
+        boundary_loss=torch.tensor([2.0, 0.0]),
+        type_loss=torch.tensor([0.5, 0.25]),
+    )
+
+
+def test_parts_of_the_loss_by_hand(model: SpanNERModel, trainer_for: MakeTrainer, rows: list) -> None:
+    """Gold words 0..3: noise 0..1 has 2 of 4, 4..5 none, mean 1/4; denoised 0..3 has all and 0..1 half, mean 3/4."""
+    trainer = trainer_for(model, rows)
+    parts = trainer.loss_parts(output_by_hand(), torch.zeros(2, 1, 3))
+    assert {name: value.tolist() for name, value in parts.items()} == {
+        "boundary_loss": [2.0, 0.0],
+        "type_loss": [0.5, 0.25],
+        "matched_share": [1.0, 0.0],
+        "gold_share": [1.0, 0.0],
+        "iou_noisy": [0.25, 0.0],
+        "iou_denoised": [0.75, 0.0],
+    }
+
+
+def test_both_iou_are_logged_as_means_over_sentences_with_gold(
+    model: SpanNERModel, trainer_for: MakeTrainer, rows: list
+) -> None:
+    """Half of the sentences have gold: 1/4 and 3/4 as above, not halved; the other numbers are means over all."""
+    trainer = trainer_for(model, rows)
+    parts = trainer.loss_parts(output_by_hand(), torch.zeros(2, 1, 3))
+    means = {name: values.mean().item() for name, values in parts.items()}
+    without = {"boundary_loss": 1.0, "type_loss": 0.375, "matched_share": 0.5}
+    assert trainer.logged_parts(means) == pytest.approx({**without, "iou_noisy": 0.25, "iou_denoised": 0.75})
+    assert trainer.logged_parts(means | {"gold_share": 0.0}) == pytest.approx(without)
+
+
+@pytest.mark.parametrize("repeat_targets", [False, True])
+def test_training_logs_the_share_of_matched_spans(
+    tiny_model: Make, trainer_for: MakeTrainer, rows: list, repeat_targets: bool
+) -> None:
+    """Five rows with 3, 3, 0, 3 and 1 gold spans and 12 noisy ones: 10 / 60 matched, or all 12 of 4 rows."""
+    trainer = trainer_for(tiny_model("diffusion_ner", repeat_targets=repeat_targets), rows)
+    trainer.train()
+    logged = next(entry for entry in trainer.state.log_history if "matched_share" in entry)
+    assert logged["matched_share"] == pytest.approx(0.8 if repeat_targets else 1 / 6)
+    assert 0 <= logged["iou_noisy"] <= 1
+    assert 0 <= logged["iou_denoised"] <= 1
+    assert logged["loss"] == pytest.approx(logged["boundary_loss"] + logged["type_loss"], rel=1e-4)
