@@ -29,7 +29,10 @@ WEIGHT = Interval(0, 1_000)
 
 
 class LocateAndLabelConfig(SpanNERConfig):
-    """Fields of the three heads, of the assignment of gold and of Soft-NMS; defaults are those of Shen et al. 2021.
+    """Fields of the three heads, of the assignment of gold and of Soft-NMS, with the defaults of Shen et al. 2021.
+
+    Shared fields have the package's defaults: the paper takes the mean of four layers and a sentence of context on each
+    side.
 
     Args:
         seed_lengths: Lengths of the seed spans in training, in words; at inference all lengths up to the largest.

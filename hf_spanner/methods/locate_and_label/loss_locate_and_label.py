@@ -109,7 +109,8 @@ def filter_loss(logits: Tensor, is_positive: Tensor, weights: Tensor, *, gamma: 
         (B, K) float32.
     """
     signed = torch.where(is_positive, logits.float(), -logits.float())
-    return -weights * (-signed).sigmoid().pow(gamma) * logsigmoid(signed)
+    doubt = (-signed).sigmoid().clamp(min=torch.finfo(torch.float32).tiny)  # a root has no gradient at 0
+    return -weights * doubt.pow(gamma) * logsigmoid(signed)
 
 
 def regression_loss(offsets: Tensor, targets: Tensor) -> Tensor:

@@ -66,7 +66,7 @@ class LocateAndLabelModel(SpanNERModel):
     """Seeds that overlap an entity enough are moved onto it and classified there.
 
     Time after the encoder: O(K d h) with K seeds, K below N times the longest seed, so linear in N; at inference the
-    classifier runs on proposals only. Memory: O(K (d + h) + N d log N) a sentence; in training also one (K, G) table.
+    classifier runs on proposals only. Memory: O(K (d + h) + N d log N) a sentence; with gold also one (K, G) table.
     The three parts of a head's input are never put side by side: its first layer acts on each apart, on boundary words
     once a word.
     """
@@ -110,7 +110,8 @@ class LocateAndLabelModel(SpanNERModel):
         gold, is_gold = sorted_gold(labels)
         spans, logits, offsets, is_legal = self._training_spans(output, gold, is_gold)  # (B, K + G, ...)
         pairs = assign_gold(spans, gold)
-        is_positive = is_legal & (pairs.iou > config.positive_iou)
+        can_be_hit = is_legal_span(pairs.gold, output.word_mask)  # gold may end on a word without tokens
+        is_positive = is_legal & can_be_hit & (pairs.iou > config.positive_iou)
         num_negatives = is_positive.sum(dim=1) * config.negatives_per_positive + config.min_negatives  # (B,)
         keys = torch.rand(is_legal.shape, device=labels.device) if self.training else fixed_keys(spans)
         is_sampled = is_positive | sampled_negatives(is_legal & ~is_positive, num_negatives, keys)

@@ -39,9 +39,10 @@ class LocateAndLabelTrainer(SpanNERTrainer):
         return dict(zip((*LOSSES, *COUNTS), columns, strict=True))
 
     def logged_parts(self, means: dict[str, float]) -> dict[str, float]:
-        """Losses as they are, counts as shares of the positive seeds."""
+        """Losses as they are, counts as shares of the positive seeds; nothing of a head that does not exist."""
         positives, *counted = COUNTS
-        losses = {name: means[name] for name in LOSSES}
-        if means[positives] == 0:
-            return losses
-        return losses | {name: means[name] / means[positives] for name in counted}
+        shares = {name: means[name] / means[positives] for name in counted if means[positives] > 0}
+        config = self.model.config
+        parts = {name: means[name] for name in LOSSES} | shares
+        heads = {"filter": config.use_filter, "regression": config.use_regressor, "overlap": config.use_regressor}
+        return {name: value for name, value in parts.items() if heads.get(name.partition("_")[0], True)}

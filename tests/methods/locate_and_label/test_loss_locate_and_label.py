@@ -83,6 +83,13 @@ def test_focal_filter_loss_by_hand() -> None:
     assert losses[0].tolist() == pytest.approx([0.0240756, 0.0035703], abs=1e-7)
 
 
+def test_focal_exponent_below_one_has_finite_gradients() -> None:
+    logits = torch.tensor([[120.0, -120.0]], requires_grad=True)
+    filter_loss(logits, torch.tensor([[True, False]]), torch.ones(1, 2), gamma=0.5).sum().backward()
+    assert logits.grad is not None
+    assert logits.grad.isfinite().all()
+
+
 def test_weights_act_span_by_span() -> None:
     """The official code multiplies (n, 1) losses by (n,) weights; the sum is then that of all times the mean weight."""
     logits, weights = torch.zeros(1, 2), torch.tensor([[1.0, 0.0]])

@@ -1,6 +1,8 @@
 """Heads against the equations on concatenated vectors, proposals, and what the switches of the ablation take away."""
 
+import math
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -110,6 +112,89 @@ def test_gold_that_is_no_seed_takes_part(tiny_model: Make, collator: SpanNERColl
     row = {"tokens": list("abcdefg"), "entities": [{"start": 0, "end": 7, "label": "ORG"}]}
     output = model(**collator([row]))
     assert output.counts[0, 0] == 1
+
+
+def literal_losses(model: SpanNERModel, words: Tensor, gold: list[tuple[int, int, int]]) -> list[float]:
+    """Filter, regression, overlap and classification loss of one sentence, span by span."""
+    config, num_words = model.config, len(words)
+    spans = [(i, i + length) for length in config.seed_lengths for i in range(num_words - length + 1)]
+    spans += [span[:2] for span in gold if span[1] - span[0] not in config.seed_lengths]
+    examples = []
+    for start, end in spans:
+        pooled = words[start:end].amax(dim=0)
+        p = literal_head(model.filter, pooled, words[start], words[end - 1]).sigmoid().item()
+        outer = words[max(start - 1, 0)], words[min(end, num_words - 1)]
+        left, right = literal_head(model.regressor, pooled, *outer).tolist()
+        iou, near = max(((literal_iou((start, end), other), other) for other in gold), key=lambda pair: pair[0])
+        key = ((start * 7_919 + end * 104_729) * 2_654_435_761 % 2**32) / 2**32
+        examples.append((key, start, end, p, left, right, iou, near))
+    positive = [one for one in examples if one[6] > config.positive_iou]
+    limit = len(positive) * config.negatives_per_positive + config.min_negatives
+    negative = sorted(one for one in examples if one[6] <= config.positive_iou)[:limit]
+    losses: list[list[float]] = [[], [], [], []]
+    for _, start, end, p, left, right, iou, near in positive + negative:
+        is_positive = iou > config.positive_iou
+        share = iou if iou >= config.positive_iou else 1 - iou
+        losses[0].append(-share * ((1 - p) ** 2 * math.log(p) if is_positive else p**2 * math.log(1 - p)))
+        if is_positive:
+            errors = [abs(left - near[0] + start), abs(right - near[1] + end)]
+            losses[1].append(sum(error**2 / 2 if error < 1 else error - 0.5 for error in errors))
+            inner = min(end + right, near[1]) - max(start + left, near[0])
+            losses[2].append(1 - inner / (max(end + right, near[1]) - min(start + left, near[0])))
+        first = min(max(start + math.floor(left + 0.5), 0), num_words)
+        last = min(max(end + math.floor(right + 0.5), 0), num_words)
+        if first >= last:
+            continue
+        scores = literal_head(model.classifier, words[first:last].amax(dim=0), words[first], words[last - 1])
+        hit = literal_iou((first, last), near) if iou > 0 else 0.0
+        label, weight = (near[2], 1.0) if hit == 1 else (config.num_labels, 1 - hit)
+        losses[3].append(-weight * scores.log_softmax(dim=0)[label].item())
+    return [sum(part) / max(len(part), 1) for part in losses]
+
+
+def literal_iou(first: tuple[int, int], second: tuple[int, ...]) -> float:
+    inner = min(first[1], second[1]) - max(first[0], second[0])
+    return max(0, inner) / (max(first[1], second[1]) - min(first[0], second[0]))
+
+
+@pytest.mark.parametrize("negatives", [0, 1, 5])
+def test_losses_equal_a_literal_loop(tiny_model: Make, collator: SpanNERCollator, negatives: int) -> None:
+    """Random sentences with nested gold, some of it no seed, each with another number of sampled negatives."""
+    random = Random(negatives)
+    model = tiny_model(
+        "locate_and_label", seed_lengths=[1, 2, 3], negatives_per_positive=negatives, min_negatives=2, positive_iou=0.6
+    )
+    for parameter in model.regressor.parameters():
+        parameter.data *= 3.0  # so that some spans move
+    for _ in range(10):
+        length = random.randint(5, 9)
+        bounds = {tuple(sorted(random.sample(range(length + 1), 2))) for _ in range(3)}
+        gold = sorted((start, end, random.randrange(3)) for start, end in bounds)
+        names = {index: name for name, index in LABELS.items()}
+        entities = [{"start": start, "end": end, "label": names[label]} for start, end, label in gold]
+        output = model(**collator([{"tokens": list("abcdefghi")[:length], "entities": entities}]))
+        with torch.no_grad():
+            expected = literal_losses(model, output.words[0], gold)
+        assert output.losses[0].tolist() == pytest.approx(expected, abs=1e-5)
+
+
+def test_gold_on_a_word_without_tokens_makes_no_seed_positive(tiny_model: Make, collator: SpanNERCollator) -> None:
+    """Seed (0, 4) overlaps (0, 5) by .8, but the fifth word has no tokens, so no span can end there."""
+    model = tiny_model("locate_and_label", seed_lengths=[1, 2, 4])
+    row = {"tokens": list("abcdef"), "entities": [{"start": 0, "end": 5, "label": "ORG"}]}
+    batch = collator([row])
+    assert model(**batch).counts[0, 0] > 0
+    batch["word_mask"][0, 4] = False
+    assert model(**batch).counts[0, 0] == 0
+
+
+def test_soft_nms_follows_its_switch(tiny_model: Make) -> None:
+    """(0, 5) and (1, 5) overlap by .8: the worse one decays from near 1 to .4, below .5, unless the switch is off."""
+    gold = [(0, 5, 1), (1, 5, 1)]
+    for use_soft_nms, count in ((True, 1), (False, 2)):
+        model = tiny_model("locate_and_label", use_soft_nms=use_soft_nms, nms_decay=0.4, nms_threshold=0.5)
+        output = perfect_output(model, gold, num_words=5)
+        assert len(unpack_spans(model.candidate_spans(output, model.decoding()))[0]) == count
 
 
 def test_sampling_in_training_is_drawn_from_the_global_generator(

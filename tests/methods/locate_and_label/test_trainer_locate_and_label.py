@@ -51,6 +51,13 @@ def test_counts_are_logged_as_shares_of_the_positive_seeds(trainer: LocateAndLab
     assert trainer.logged_parts(means | {"positives": 0.0}) == dict.fromkeys(LOSSES, 0.5)
 
 
+def test_nothing_is_logged_of_a_head_that_does_not_exist(trainer: LocateAndLabelTrainer) -> None:
+    means = dict.fromkeys(LOSSES, 0.5) | {"positives": 4.0, "filter_recall": 3.0, "exact_moves": 1.0}
+    trainer.model.config.use_filter = False
+    trainer.model.config.use_regressor = False
+    assert set(trainer.logged_parts(means)) == {"classification_loss", "exact_moves"}
+
+
 def test_training_logs_losses_and_shares(trainer: LocateAndLabelTrainer) -> None:
     trainer.train()
     logged = [entry for entry in trainer.state.log_history if "loss" in entry]
