@@ -126,7 +126,7 @@ def test_every_own_field_comes_back_from_disk(tmp_path: Path) -> None:
         "seed": 3,
         "eta": 1.0,
         "phi": 2.6,
-        "confidence": "product",
+        "confidence": "geometric",
         "pooling": "mean",
         "lstm_layers": 1,
     }
