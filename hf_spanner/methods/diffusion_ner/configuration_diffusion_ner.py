@@ -52,8 +52,8 @@ class DiffusionNERConfig(SpanNERConfig):
         seed: Seed of the noise at inference.
         eta: 0 for deterministic steps (the paper), 1 for fresh noise in each (official code).
         phi: A span is kept if its three probabilities add up to more than this.
-        confidence: Score of a span from left, right and type probability: their `product` (lowest calibration error where
-            it was measured), `mean` or `geometric` mean, or `type` alone.
+        confidence: Score of a span from left, right and type probability: their `product` (lowest calibration error as
+            measured), `mean` or `geometric` mean, or `type` alone.
     """
 
     model_type = "diffusion_ner"
