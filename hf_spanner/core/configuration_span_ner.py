@@ -10,6 +10,8 @@ from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
 from transformers.utils import logging
 
+from hf_spanner.core.calibration import CalibrationRule
+
 logger = logging.get_logger(__name__)
 
 VERSION = "0.1.0"
@@ -92,7 +94,9 @@ class SpanNERConfig(PreTrainedConfig):
         overlap: Which overlaps the output may have: `flat`, `nested` or `any`.
         multi_label: Whether one span may have several labels.
         threshold: Lowest calibrated score of an entity that is given out.
-        temperature: Divides the log-odds of a raw score; fitted on held-out data, 1 changes nothing.
+        temperature: Divides the log-odds of a raw score; set by hand, 1 changes nothing. Must be 1 with `calibration`.
+        calibration: Monotone maps from raw score to probability and the rows that they were fitted on, as
+            `recipes/calibrate.py` writes them; None keeps raw scores.
         spanner_version: Version of the package that wrote the configuration.
 
     Raises:
@@ -103,7 +107,7 @@ class SpanNERConfig(PreTrainedConfig):
     _auto_class = "AutoConfig"
     sub_configs_defaults = {"encoder_config": SubConfigSpec(config_class=AutoConfig, model_type="bert")}
     decoding_parameters: ClassVar[tuple[str, ...]] = ("threshold", "overlap")
-    field_rules: ClassVar[dict[str, Interval | Choice]] = {
+    field_rules: ClassVar[dict[str, Any]] = {
         "pooling": Choice(("mean", "max", "first")),
         "num_encoder_layers": SIZE,
         "encoder_dropout": Interval(0, 1, excludes_highest=True, or_none=True),
@@ -118,6 +122,7 @@ class SpanNERConfig(PreTrainedConfig):
         "multi_label": SWITCH,
         "threshold": PROBABILITY,
         "temperature": Interval(0, 1_000, excludes_lowest=True),
+        "calibration": CalibrationRule(),
     }
 
     encoder_config: Any = None  # given as a configuration, a dict or nothing; a PreTrainedConfig from then on
@@ -135,6 +140,7 @@ class SpanNERConfig(PreTrainedConfig):
     multi_label: bool = False
     threshold: float | int = 0.0
     temperature: float | int = 1.0
+    calibration: dict[str, Any] | None = None
     pad_token_id: int | None = None
     spanner_version: str = VERSION
 
@@ -221,7 +227,10 @@ class SpanNERConfig(PreTrainedConfig):
 
     def merge_settings(self) -> dict[str, Any]:
         """What `merge_windows` needs of the configuration, as plain values."""
-        return {"id2label": self.id2label, "multi_label": self.multi_label, "temperature": self.temperature}
+        calibration = self.calibration
+        if calibration is None and self.temperature != 1:
+            calibration = {"all": {"temperature": self.temperature}, "per_label": {}}
+        return {"id2label": self.id2label, "multi_label": self.multi_label, "calibration": calibration}
 
     def _check_labels(self, num_labels: int | None) -> None:
         names = list((self.id2label or {}).values())
@@ -249,6 +258,8 @@ class SpanNERConfig(PreTrainedConfig):
             raise ValueError(
                 f"window_overlap must be below window_size = {self.window_size}, got {self.window_overlap}"
             )
+        if self.calibration is not None:
+            self._check_calibration(self.calibration)
         capacity = self._encoder_capacity()
         if not 1 <= self.window_size <= capacity:
             raise ValueError(f"window_size must lie in [1, {capacity}] for this encoder, got {self.window_size}")
@@ -256,6 +267,16 @@ class SpanNERConfig(PreTrainedConfig):
         if self.num_encoder_layers > layers:
             raise ValueError(
                 f"num_encoder_layers must be at most {layers} for this encoder, got {self.num_encoder_layers}"
+            )
+
+    def _check_calibration(self, calibration: Mapping[str, Any]) -> None:
+        if self.temperature != 1:
+            raise ValueError(f"temperature must be 1 where calibration is given, got {self.temperature}")
+        unknown = sorted(set(calibration["per_label"]) - set(cast(dict, self.label2id)))
+        if unknown:
+            raise ValueError(
+                f"calibration must name labels of the model in per_label, got {', '.join(unknown)}; "
+                f"allowed: {', '.join(cast(dict, self.label2id))}"
             )
 
     def _encoder_capacity(self) -> int:

@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from hf_spanner.core.calibration import calibrated_score
+from hf_spanner.core.calibration import calibrated_spans
 from hf_spanner.core.overlap import resolve_overlaps
 from hf_spanner.core.spans import Span
 
@@ -175,7 +175,7 @@ def merge_windows(
     Args:
         candidates: For each window a (K, 4) packed table, counted in the window's words; padding rows hold -100.
         windows: The windows, in order.
-        config: `id2label`, `multi_label` and `temperature` of the model.
+        config: `id2label`, `multi_label` and `calibration` of the model.
         decoding: `overlap` and `threshold`.
 
     Returns:
@@ -192,7 +192,7 @@ def merge_windows(
     spans = resolve_overlaps(
         spans, policy=decoding["overlap"], id2label=config["id2label"], multi_label=config["multi_label"]
     )
-    scored = [span._replace(score=calibrated_score(span.score, config["temperature"])) for span in spans]
+    scored = calibrated_spans(spans, config["calibration"], config["id2label"])
     return [span for span in scored if span.score >= decoding["threshold"]]
 
 

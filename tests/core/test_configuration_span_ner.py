@@ -78,6 +78,7 @@ HOSTILE = [
     ({"id2label": {"0": "A", "1": "A"}}, "id2label"),
     ({"id2label": {0: "A", 2: "B"}}, "id2label"),
     ({"temperature": 0}, "temperature"),
+    ({"calibration": {"kind": "platt"}}, "calibration"),
     ({"threshold": "NaN"}, "threshold"),
     ({"threshold": float("nan")}, "threshold"),
     ({"lstm_size": 10**12}, "lstm_size"),
@@ -118,6 +119,37 @@ def test_labels_keep_order_and_integer_keys(tmp_path: Path, cases: Callable[[str
     assert again.label2id == {label: index for index, label in enumerate(labels)}
     assert again.num_labels == len(labels)
     assert (again.threshold, again.temperature) == (0.37, 1.7)
+
+
+CALIBRATION = {
+    "kind": "isotonic",
+    "all": {"scores": [0.25, 0.75], "probabilities": [0.125, 0.5]},
+    "per_label": {"A": {"scores": [0.5], "probabilities": [1.0]}},
+    "fitted_on": {"name": "dev.jsonl", "num_rows": 10, "fingerprint": "ab"},
+}
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_a_calibration_is_saved_and_used_in_place_of_the_temperature(
+    config: type[SpanNERConfig], tmp_path: Path
+) -> None:
+    made = config(id2label={0: "A", 1: "B"}, calibration=CALIBRATION)
+    made.save_pretrained(tmp_path)
+    again = config.from_pretrained(tmp_path)
+    assert again.calibration == CALIBRATION
+    assert again.to_dict() == made.to_dict()
+    assert again.merge_settings()["calibration"] == CALIBRATION
+    plain = config.from_pretrained(tmp_path, calibration=None)
+    assert plain.merge_settings()["calibration"] is None
+    hot = config.from_pretrained(tmp_path, calibration=None, temperature=2)
+    assert hot.merge_settings()["calibration"] == {"all": {"temperature": 2}, "per_label": {}}
+
+
+def test_a_calibration_needs_temperature_one_and_labels_of_the_model() -> None:
+    with pytest.raises(ValueError, match="temperature must be 1 where calibration is given, got 2"):
+        SpanNERConfig(id2label={0: "A"}, calibration=CALIBRATION, temperature=2)
+    with pytest.raises(ValueError, match="calibration must name labels of the model in per_label, got A; allowed: B"):
+        SpanNERConfig(id2label={0: "B"}, calibration=CALIBRATION)
 
 
 @pytest.mark.parametrize("config", CONFIGS)
