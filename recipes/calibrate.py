@@ -2,6 +2,9 @@
 
 python recipes/calibrate.py MODEL DATA --kind platt --output FOLDER
 
+With --precision .9 .95 (or --recall) the map is fitted on a random half of the documents, and the other half tests
+which thresholds can be promised to keep that precision; the pipeline takes them by min_precision=0.95.
+
 DATA must be rows that the model was not trained on; `recipes/evaluate.py` refuses to score the result on the same rows.
 """
 
@@ -11,11 +14,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from datasets import Dataset
 from transformers import AutoModel, AutoTokenizer
 
 from hf_spanner import load_rows
-from hf_spanner.core.calibration import PARAMETERS
+from hf_spanner.core.calibration import PARAMETERS, PROMISES
 from hf_spanner.training.calibration_fitting import (
     MIN_PREDICTIONS,
     fitted_calibration,
@@ -23,6 +27,7 @@ from hf_spanner.training.calibration_fitting import (
     scored_predictions,
 )
 from hf_spanner.training.predictions import predictions_of_words
+from hf_spanner.training.threshold_promises import found_gold, halves, threshold_promises
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -34,17 +39,36 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"The model's threshold {model.config.threshold} belonged to other scores; it is now 0.")
         model.config.threshold = 0.0
     rows = load_rows(given.data, split=given.split, split_hyphens=model.config.split_hyphens)
-    predictions = scored_predictions(*predictions_of_words(model, tokenizer, rows, given.batch_size))
-    model.config.calibration = fitted_calibration(
+    predicted, gold = predictions_of_words(model, tokenizer, rows, given.batch_size)
+    is_fitted = halves(rows, given.seed) if given.precision or given.recall else np.ones(len(rows), dtype=bool)
+    predictions = scored_predictions(kept(predicted, is_fitted), kept(gold, is_fitted))
+    calibration = fitted_calibration(
         given.kind,
         predictions,
         fitted_on=source(given.data, given.split, rows),
         per_label=given.per_label,
         min_predictions=given.min_predictions,
     )
+    if given.precision or given.recall:
+        calibration["promises"] = threshold_promises(
+            calibration,
+            predictions,
+            scored_predictions(kept(predicted, ~is_fitted), kept(gold, ~is_fitted)),
+            found_gold(kept(predicted, ~is_fitted), kept(gold, ~is_fitted)),
+            precision=given.precision,
+            recall=given.recall,
+            delta=given.delta,
+            decoding={name: value for name, value in model.decoding().items() if name != "threshold"},
+        )
+    model.config.calibration = calibration
     model.save_pretrained(given.output)
     tokenizer.save_pretrained(given.output)
-    print(report(model.config.calibration, len(predictions.scores)))
+    print(report(calibration, len(predictions.scores)))
+
+
+def kept(of_rows: Sequence, is_kept: np.ndarray) -> list:
+    """The items of the rows that a mask keeps."""
+    return [item for item, keep in zip(of_rows, is_kept.tolist(), strict=True) if keep]
 
 
 def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -57,6 +81,12 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--kind", choices=list(PARAMETERS), default="platt")
     parser.add_argument("--per-label", action="store_true", help="a map for each label that has enough predictions")
     parser.add_argument("--min-predictions", type=int, default=MIN_PREDICTIONS, help="fewest predictions of a map")
+    parser.add_argument(
+        "--precision", type=float, nargs="+", default=[], help="promise thresholds for these, e.g. .9 .95"
+    )
+    parser.add_argument("--recall", type=float, nargs="+", default=[], help="the same for recall")
+    parser.add_argument("--delta", type=float, default=0.05, help="accepted probability that a promise is broken")
+    parser.add_argument("--seed", type=int, default=0, help="of the halves, one for the map and one for the promises")
     parser.add_argument("--batch-size", type=int, default=32)
     return parser.parse_args(arguments)
 
@@ -75,6 +105,13 @@ def report(calibration: Mapping[str, Any], num_predictions: int) -> str:
     ]
     for name, parameters in {"all labels": calibration["all"], **calibration["per_label"]}.items():
         lines.append(f"{name}: {json.dumps(parameters, sort_keys=True)}")
+    promises = calibration.get("promises", {})
+    for side in PROMISES.values():
+        for entry in promises.get(side, []):
+            thresholds = json.dumps({"all": entry["all"], **entry["per_label"]})
+            lines.append(
+                f"{side} {entry['target']} with confidence {1 - promises['delta']:g}, thresholds: {thresholds}"
+            )
     return "\n".join(lines)
 
 

@@ -14,13 +14,15 @@ from datasets import Dataset
 from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase, pipeline
 
 from hf_spanner import METHODS, SpanNERModel, load_rows
+from hf_spanner.core.calibration import PROMISES
 from hf_spanner.core.words import surface_offsets
 from hf_spanner.metrics.span_ner.scoring import score_spans
 from hf_spanner.training.calibration_fitting import rows_fingerprint
 from hf_spanner.training.model_card import bin_table, label_table
 from hf_spanner.training.predictions import Spans, predictions_of_words
 
-DECODING_PARAMETERS = sorted({name for model in METHODS.values() for name in model.config_class.decoding_parameters})
+OF_METHODS = {name for model in METHODS.values() for name in model.config_class.decoding_parameters}
+DECODING_PARAMETERS = sorted(OF_METHODS | set(PROMISES))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

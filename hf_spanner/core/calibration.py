@@ -13,6 +13,7 @@ PARAMETERS = {
     "isotonic": {"scores", "probabilities"},
 }
 LARGEST = 1_000  # of temperature, slope, intercept and the number of points of an isotonic map
+PROMISES = {"min_precision": "precision", "min_recall": "recall"}
 SMALLEST_SCORE = 2.0**-25  # half of the distance from 1 to the float32 below it: what rounds to 1 lies this near
 
 
@@ -77,6 +78,56 @@ def _interpolated(score: float, scores: Sequence[float], probabilities: Sequence
     return min(below + share * (above - below), above)  # rounding may pass the end
 
 
+def lowest_score(threshold: float | Mapping[str, float], label: str) -> float:
+    """The threshold of a label, given one number for all labels or one for each."""
+    return threshold[label] if isinstance(threshold, Mapping) else threshold
+
+
+def promised_threshold(
+    calibration: Mapping[str, Any] | None,
+    name: str,
+    target: float | Mapping[str, float],
+    settings: Mapping[str, Any],
+) -> float | dict[str, float]:
+    """The stored threshold that promises a precision or recall on data like that of the calibration.
+
+    A stored promise for a higher rate holds for a lower one, so the next stored rate is taken.
+
+    Args:
+        calibration: The configuration's.
+        name: `min_precision` or `min_recall`.
+        target: The rate over all entities, or one by label.
+        settings: The other settings of inference, with which the promise must have been made.
+
+    Returns:
+        A threshold on calibrated scores, or one by label.
+
+    Raises:
+        ValueError: If none can be promised.
+    """
+    promises = {} if calibration is None else calibration.get("promises", {})
+    if not promises:
+        raise ValueError(f"{name} needs a calibration with stored promises, got {target!r}; none can be promised")
+    if promises["decoding"] != settings:
+        raise ValueError(f"{name} was promised with {promises['decoding']} only, got {dict(settings)}")
+    entries = promises[PROMISES[name]]
+    if isinstance(target, Mapping):
+        return {label: _next_promise(entries, name, rate, label) for label, rate in target.items()}
+    return _next_promise(entries, name, target, None)
+
+
+def _next_promise(entries: Sequence[Mapping[str, Any]], name: str, target: float, label: str | None) -> float:
+    """Threshold of the lowest stored rate that is at least `target`; a label of None means all."""
+    entries = sorted(entries, key=lambda entry: entry["target"])
+    for entry in entries:
+        threshold = entry["all"] if label is None else entry["per_label"].get(label)
+        if entry["target"] >= target and threshold is not None:
+            return threshold
+    where = "all labels" if label is None else label
+    stored = ", ".join(str(entry["target"]) for entry in entries) or "none"
+    raise ValueError(f"{name} {target} cannot be promised for {where}; rates that were asked for: {stored}")
+
+
 class CalibrationRule:
     """What the configuration's `calibration` may hold: None, or what `recipes/calibrate.py` writes."""
 
@@ -84,7 +135,9 @@ class CalibrationRule:
         """Whether the value is None or a complete, monotone calibration."""
         if value is None:
             return True
-        if not isinstance(value, Mapping) or set(value) != {"kind", "all", "per_label", "fitted_on"}:
+        if not isinstance(value, Mapping) or set(value) - {"promises"} != {"kind", "all", "per_label", "fitted_on"}:
+            return False
+        if "promises" in value and not _are_promises(value["promises"]):
             return False
         kind, per_label = value["kind"], value["per_label"]
         if not isinstance(kind, str) or kind not in PARAMETERS or not isinstance(per_label, Mapping):
@@ -96,7 +149,7 @@ class CalibrationRule:
         """The rule in words, for messages."""
         return (
             f"None or a mapping of kind (one of {', '.join(PARAMETERS)}), all (the parameters of a monotone map), "
-            "per_label (the same by label) and fitted_on (name, num_rows, fingerprint)"
+            "per_label (the same by label), fitted_on (name, num_rows, fingerprint) and, where made, promises"
         )
 
 
@@ -116,6 +169,26 @@ def _is_monotone(kind: str, parameters: object) -> bool:
     if not all(_is_number(value, 0, 1) for value in scores + probabilities):
         return False
     return scores == sorted(set(scores)) and probabilities == sorted(probabilities)
+
+
+def _are_promises(value: object) -> bool:
+    """Whether the value holds delta, the settings of inference, and thresholds by rate."""
+    if not isinstance(value, Mapping) or set(value) != {"delta", "decoding", *PROMISES.values()}:
+        return False
+    if not _is_number(value["delta"], 0, 1) or not isinstance(value["decoding"], Mapping):
+        return False
+    sides = [value[side] for side in PROMISES.values()]
+    return all(isinstance(entries, list) and all(map(_is_promise, entries)) for entries in sides)
+
+
+def _is_promise(entry: object) -> bool:
+    """Whether the entry holds a rate and its thresholds, None where there is none."""
+    if not isinstance(entry, Mapping) or set(entry) != {"target", "all", "per_label"}:
+        return False
+    if not isinstance(entry["per_label"], Mapping) or not _is_number(entry["target"], 0, 1):
+        return False
+    thresholds = [entry["all"], *entry["per_label"].values()]
+    return all(threshold is None or _is_number(threshold, 0, 1) for threshold in thresholds)
 
 
 def _is_source(value: object) -> bool:

@@ -10,7 +10,7 @@ from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
 from transformers.utils import logging
 
-from hf_spanner.core.calibration import CalibrationRule
+from hf_spanner.core.calibration import PROMISES, CalibrationRule, promised_threshold
 
 logger = logging.get_logger(__name__)
 
@@ -61,10 +61,28 @@ class Choice:
         return "one of " + ", ".join(map(repr, self.values))
 
 
+@dataclass(frozen=True)
+class NumberOrByLabel:
+    """A number within a range, or a mapping from label names to such numbers."""
+
+    interval: Interval
+
+    def admits(self, value: object) -> bool:
+        """Whether the number, or each number of the mapping, is admitted; the labels are checked elsewhere."""
+        if isinstance(value, Mapping):
+            return all(isinstance(label, str) for label in value) and all(map(self.interval.admits, value.values()))
+        return self.interval.admits(value)
+
+    def __str__(self) -> str:
+        """The rule in words, for messages."""
+        return f"{self.interval}, or one for each label"
+
+
 SIZE = Interval(1, MAX_SIZE, is_integer=True)
 SIZE_OR_OFF = Interval(0, MAX_SIZE, is_integer=True)
 RATE = Interval(0, 1, excludes_highest=True)
 PROBABILITY = Interval(0, 1)
+PROBABILITY_BY_LABEL = NumberOrByLabel(PROBABILITY)
 SWITCH = Choice((False, True))
 
 
@@ -93,7 +111,7 @@ class SpanNERConfig(PreTrainedConfig):
         split_hyphens: Split raw text at hyphens inside words, as some corpora do.
         overlap: Which overlaps the output may have: `flat`, `nested` or `any`.
         multi_label: Whether one span may have several labels.
-        threshold: Lowest calibrated score of an entity that is given out.
+        threshold: Lowest calibrated score of an entity that is given out; a number, or one for each label by name.
         temperature: Divides the log-odds of a raw score; set by hand, 1 changes nothing. Must be 1 with `calibration`.
         calibration: Monotone maps from raw score to probability and the rows that they were fitted on, as
             `recipes/calibrate.py` writes them; None keeps raw scores.
@@ -120,7 +138,7 @@ class SpanNERConfig(PreTrainedConfig):
         "split_hyphens": SWITCH,
         "overlap": Choice(("flat", "nested", "any")),
         "multi_label": SWITCH,
-        "threshold": PROBABILITY,
+        "threshold": PROBABILITY_BY_LABEL,
         "temperature": Interval(0, 1_000, excludes_lowest=True),
         "calibration": CalibrationRule(),
     }
@@ -138,7 +156,7 @@ class SpanNERConfig(PreTrainedConfig):
     split_hyphens: bool = False
     overlap: Literal["flat", "nested", "any"] = "flat"
     multi_label: bool = False
-    threshold: float | int = 0.0
+    threshold: float | int | dict[str, Any] = 0.0
     temperature: float | int = 1.0
     calibration: dict[str, Any] | None = None
     pad_token_id: int | None = None
@@ -208,22 +226,45 @@ class SpanNERConfig(PreTrainedConfig):
     def decoding(self, overrides: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
         """Settings of inference: the configuration's values overlaid by a call's, as an immutable mapping.
 
+        `min_precision` or `min_recall` stand for the threshold that promises it, and are gone from the result.
+
         Args:
-            overrides: Values by name, each a name in `decoding_parameters`.
+            overrides: Values by name, each a name in `decoding_parameters`, `min_precision` or `min_recall`.
 
         Raises:
-            ValueError: If a name is unknown or a value outside its range.
+            ValueError: If a name is unknown, a value outside its range, or no threshold can be promised.
         """
-        overrides = overrides or {}
-        unknown = sorted(set(overrides) - set(self.decoding_parameters))
+        given = dict(overrides or {})
+        asked = {name: given.pop(name) for name in PROMISES if name in given}
+        unknown = sorted(set(given) - set(self.decoding_parameters))
         if unknown:
-            raise ValueError(
-                f"unknown decoding parameter {', '.join(unknown)}; allowed: {', '.join(self.decoding_parameters)}"
-            )
-        for name, value in overrides.items():
+            allowed = ", ".join([*self.decoding_parameters, *PROMISES])
+            raise ValueError(f"unknown decoding parameter {', '.join(unknown)}; allowed: {allowed}")
+        for name, value in given.items():
             self.check_field(name, value)
-        values = {name: getattr(self, name) for name in self.decoding_parameters}
-        return MappingProxyType(values | dict(overrides))
+        self._check_named_labels("threshold", given.get("threshold"))
+        values = {name: getattr(self, name) for name in self.decoding_parameters} | given
+        if asked:
+            values["threshold"] = self._promised_threshold(asked, values, "threshold" in given)
+        return MappingProxyType(values)
+
+    def _promised_threshold(
+        self, asked: Mapping[str, Any], values: Mapping[str, Any], has_threshold: bool
+    ) -> float | dict[str, float]:
+        names = [*asked, *(["threshold"] if has_threshold else [])]
+        if len(names) > 1:
+            raise ValueError(f"only one of threshold, {', '.join(PROMISES)} may be given, got {' and '.join(names)}")
+        name, target = next(iter(asked.items()))
+        if not PROBABILITY_BY_LABEL.admits(target):
+            raise ValueError(f"{name} must be {PROBABILITY_BY_LABEL}, got {target!r}")
+        self._check_named_labels(name, target)
+        settings = {name: value for name, value in values.items() if name != "threshold"}
+        return promised_threshold(self.calibration, name, target, settings)
+
+    def _check_named_labels(self, name: str, value: object) -> None:
+        labels = set(cast(dict, self.label2id))
+        if isinstance(value, Mapping) and set(value) != labels:
+            raise ValueError(f"{name} must be a number or name each of {', '.join(sorted(labels))}, got {dict(value)}")
 
     def merge_settings(self) -> dict[str, Any]:
         """What `merge_windows` needs of the configuration, as plain values."""
@@ -258,6 +299,7 @@ class SpanNERConfig(PreTrainedConfig):
             raise ValueError(
                 f"window_overlap must be below window_size = {self.window_size}, got {self.window_overlap}"
             )
+        self._check_named_labels("threshold", self.threshold)
         if self.calibration is not None:
             self._check_calibration(self.calibration)
         capacity = self._encoder_capacity()

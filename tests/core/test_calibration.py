@@ -103,7 +103,23 @@ def test_the_rule_admits_every_kind(kind: str) -> None:
     assert CalibrationRule().admits(None)
 
 
+ENTRY = {"target": 0.9, "all": 0.5, "per_label": {"A": None}}
+PROMISES = {"delta": 0.05, "decoding": {"overlap": "flat"}, "precision": [ENTRY], "recall": []}
+
+
+def test_the_rule_admits_promises() -> None:
+    assert CalibrationRule().admits(record(promises=PROMISES))
+
+
 WRONG = [
+    record(promises=[]),
+    record(promises={**PROMISES, "delta": 2}),
+    record(promises={**PROMISES, "decoding": "flat"}),
+    record(promises={**PROMISES, "recall": None}),
+    record(promises={**PROMISES, "precision": [{**ENTRY, "target": "0.9"}]}),
+    record(promises={**PROMISES, "precision": [{**ENTRY, "all": 1.5}]}),
+    record(promises={**PROMISES, "precision": [{**ENTRY, "per_label": {"A": "0.5"}}]}),
+    record(promises={**PROMISES, "precision": [{"target": 0.9, "all": 0.5}]}),
     {**record(), "kind": "beta"},
     {**record(), "kind": ["platt"]},
     record(all={"temperature": 2.0}),

@@ -224,6 +224,12 @@ def test_a_score_equal_to_the_threshold_stays() -> None:
     assert found == [Span(0, 1, 0, 0.5)]
 
 
+def test_each_label_may_have_a_threshold_of_its_own() -> None:
+    table = packed((0, 1, 0, 0.5), (1, 2, 1, 0.5), (2, 3, 1, 0.75))
+    found = merge_windows([table], [Window(0, 3)], CONFIG, {**FLAT, "threshold": {"A": 0.5, "B": 0.625}})
+    assert found == [Span(0, 1, 0, 0.5), Span(2, 3, 1, 0.75)]
+
+
 def test_overlaps_across_windows_are_resolved_once_per_text() -> None:
     """Each window's candidate is its own; they cross each other and the better one stays."""
     windows = [Window(0, 4), Window(2, 4)]

@@ -83,6 +83,27 @@ def test_calibrated_scores_are_not_judged_on_the_rows_of_the_fit(
     assert evaluated(program, folder, other)["num_predicted"] > 0
 
 
+def test_promises_are_saved_and_taken_or_refused(
+    calibrated: Run, program: Callable, rows: list, write_jsonl: Callable, capsys: pytest.CaptureFixture
+) -> None:
+    """A random model promises no precision of 0.9, but one of 0.0001 with its few right guesses in a hundred."""
+    folder = calibrated("--precision", "0.9", "0.0001", "--recall", "0.5", "--delta", "0.2", "--seed", "3")
+    promises = AutoConfig.from_pretrained(folder).calibration["promises"]
+    assert (promises["delta"], promises["decoding"]) == (0.2, {"overlap": "nested"})
+    assert [entry["target"] for entry in promises["precision"]] == [0.9, 0.0001]
+    assert promises["precision"][0]["all"] is None
+    assert "precision 0.9 with confidence 0.8, thresholds: " in capsys.readouterr().out
+    other = write_jsonl("other.jsonl", OTHER)
+    with pytest.raises(ValueError, match="min_precision 0.9 cannot be promised for all labels"):
+        evaluated(program, folder, other, "--min-precision", "0.9")
+    threshold = promises["precision"][1]["all"]
+    assert threshold is not None
+    scores = evaluated(program, folder, other, "--min-precision", "0.0001")
+    assert scores["decoding"] == {"threshold": threshold, "overlap": "nested"}
+    with pytest.raises(ValueError, match="none can be promised"):
+        evaluated(program, folder, other, "--min-precision", "0.0001", "--raw")
+
+
 def test_a_calibrated_model_is_calibrated_anew_from_its_raw_scores(
     calibrated: Run, program: Callable, rows: list, write_jsonl: Callable, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
