@@ -7,20 +7,22 @@ import argparse
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
 from datasets import Dataset
 from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase, pipeline
 
-from hf_spanner import METHODS, SpanNERModel, SpanNERTrainer, SpanNERTrainingArguments, load_rows
+from hf_spanner import METHODS, SpanNERModel, load_rows
+from hf_spanner.core.calibration import PROMISES
 from hf_spanner.core.words import surface_offsets
 from hf_spanner.metrics.span_ner.scoring import score_spans
+from hf_spanner.training.calibration_fitting import rows_fingerprint
 from hf_spanner.training.model_card import bin_table, label_table
+from hf_spanner.training.predictions import Spans, predictions_of_words
 
-DECODING_PARAMETERS = sorted({name for model in METHODS.values() for name in model.config_class.decoding_parameters})
-Spans = list[list[dict[str, Any]]]
+OF_METHODS = {name for model in METHODS.values() for name in model.config_class.decoding_parameters}
+DECODING_PARAMETERS = sorted(OF_METHODS | set(PROMISES))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -28,10 +30,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parsed_arguments(arguments)
     decoding = {name: vars(given)[name] for name in DECODING_PARAMETERS if name in given}
     tokenizer = AutoTokenizer.from_pretrained(given.model)
-    model = AutoModel.from_pretrained(given.model)
+    raw = {"calibration": None, "temperature": 1.0} if given.raw else {}
+    model = AutoModel.from_pretrained(given.model, **raw)
     for name, value in model.decoding(decoding).items():
         setattr(model.config, name, value)
     rows = load_rows(given.data, split=given.split, split_hyphens=model.config.split_hyphens)
+    if not given.allow_fitted_rows:
+        refuse_fitted_rows(model.config.calibration, rows)
     predicted, gold = predictions_of_words(model, tokenizer, rows, given.batch_size)
     scores = {"words": score_spans(predicted, gold, num_bins=given.num_bins)}
     if given.joined_text:
@@ -62,6 +67,12 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         action="store_true",
         help="also give the rows as text joined with blanks to the pipeline, which splits it into words itself",
     )
+    parser.add_argument("--raw", action="store_true", help="raw scores: leave the model's calibration out")
+    parser.add_argument(
+        "--allow-fitted-rows",
+        action="store_true",
+        help="score calibrated scores also on the rows that the calibration was fitted on",
+    )
     for name in DECODING_PARAMETERS:
         parser.add_argument(
             f"--{name.replace('_', '-')}",
@@ -72,22 +83,15 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def predictions_of_words(
-    model: SpanNERModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset, batch_size: int
-) -> tuple[Spans, Spans]:
-    """Predicted and gold spans in words, as in the evaluation of training: windows and context included."""
-    with TemporaryDirectory() as folder:
-        args = SpanNERTrainingArguments(
-            output_dir=folder,
-            eval_strategy="no",
-            save_strategy="no",
-            load_best_model_at_end=False,
-            per_device_eval_batch_size=batch_size,
-            dataloader_pin_memory=False,
-            report_to="none",
-        )
-        output = SpanNERTrainer(model=model, args=args, processing_class=tokenizer).predict(rows)
-    return output.predictions, output.label_ids
+def refuse_fitted_rows(calibration: Mapping[str, Any] | None, rows: Dataset) -> None:
+    """Raise a ValueError if these are the rows that the calibration was fitted on."""
+    if calibration is None or calibration["fitted_on"]["fingerprint"] != rows_fingerprint(rows):
+        return
+    fitted_on = calibration["fitted_on"]
+    raise ValueError(
+        f"data must be other rows than those that the calibration was fitted on, got the same {len(rows):,} rows "
+        f"({fitted_on['name']}); give --raw for raw scores, or --allow-fitted-rows for scores that flatter"
+    )
 
 
 def predictions_of_text(

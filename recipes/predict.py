@@ -23,10 +23,12 @@ from tqdm import tqdm
 from transformers import pipeline
 
 from hf_spanner import METHODS, SpanNERPipeline
+from hf_spanner.core.calibration import PROMISES
 from hf_spanner.data.lines import decoded, text_lines
 from hf_spanner.data.schema import Problem, words_problem
 
-DECODING_PARAMETERS = sorted({name for model in METHODS.values() for name in model.config_class.decoding_parameters})
+OF_METHODS = {name for model in METHODS.values() for name in model.config_class.decoding_parameters}
+DECODING_PARAMETERS = sorted(OF_METHODS | set(PROMISES))
 SUFFIX_FORMATS = {".txt": "text", ".jsonl": "jsonl", ".json": "jsonl"}
 CHUNK = 1024  # records in memory at once, sorted by length inside the pipeline
 Record = dict[str, Any]

@@ -10,6 +10,8 @@ from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
 from transformers.utils import logging
 
+from hf_spanner.core.calibration import PROMISES, CalibrationRule, promised_threshold
+
 logger = logging.get_logger(__name__)
 
 VERSION = "0.1.0"
@@ -59,10 +61,28 @@ class Choice:
         return "one of " + ", ".join(map(repr, self.values))
 
 
+@dataclass(frozen=True)
+class NumberOrByLabel:
+    """A number within a range, or a mapping from label names to such numbers."""
+
+    interval: Interval
+
+    def admits(self, value: object) -> bool:
+        """Whether the number, or each number of the mapping, is admitted; the labels are checked elsewhere."""
+        if isinstance(value, Mapping):
+            return all(isinstance(label, str) for label in value) and all(map(self.interval.admits, value.values()))
+        return self.interval.admits(value)
+
+    def __str__(self) -> str:
+        """The rule in words, for messages."""
+        return f"{self.interval}, or one for each label"
+
+
 SIZE = Interval(1, MAX_SIZE, is_integer=True)
 SIZE_OR_OFF = Interval(0, MAX_SIZE, is_integer=True)
 RATE = Interval(0, 1, excludes_highest=True)
 PROBABILITY = Interval(0, 1)
+PROBABILITY_BY_LABEL = NumberOrByLabel(PROBABILITY)
 SWITCH = Choice((False, True))
 
 
@@ -91,8 +111,10 @@ class SpanNERConfig(PreTrainedConfig):
         split_hyphens: Split raw text at hyphens inside words, as some corpora do.
         overlap: Which overlaps the output may have: `flat`, `nested` or `any`.
         multi_label: Whether one span may have several labels.
-        threshold: Lowest calibrated score of an entity that is given out.
-        temperature: Divides the log-odds of a raw score; fitted on held-out data, 1 changes nothing.
+        threshold: Lowest calibrated score of an entity that is given out; a number, or one for each label by name.
+        temperature: Divides the log-odds of a raw score; set by hand, 1 changes nothing. Must be 1 with `calibration`.
+        calibration: Monotone maps from raw score to probability and the rows that they were fitted on, as
+            `recipes/calibrate.py` writes them; None keeps raw scores.
         spanner_version: Version of the package that wrote the configuration.
 
     Raises:
@@ -103,7 +125,7 @@ class SpanNERConfig(PreTrainedConfig):
     _auto_class = "AutoConfig"
     sub_configs_defaults = {"encoder_config": SubConfigSpec(config_class=AutoConfig, model_type="bert")}
     decoding_parameters: ClassVar[tuple[str, ...]] = ("threshold", "overlap")
-    field_rules: ClassVar[dict[str, Interval | Choice]] = {
+    field_rules: ClassVar[dict[str, Any]] = {
         "pooling": Choice(("mean", "max", "first")),
         "num_encoder_layers": SIZE,
         "encoder_dropout": Interval(0, 1, excludes_highest=True, or_none=True),
@@ -116,8 +138,9 @@ class SpanNERConfig(PreTrainedConfig):
         "split_hyphens": SWITCH,
         "overlap": Choice(("flat", "nested", "any")),
         "multi_label": SWITCH,
-        "threshold": PROBABILITY,
+        "threshold": PROBABILITY_BY_LABEL,
         "temperature": Interval(0, 1_000, excludes_lowest=True),
+        "calibration": CalibrationRule(),
     }
 
     encoder_config: Any = None  # given as a configuration, a dict or nothing; a PreTrainedConfig from then on
@@ -133,8 +156,9 @@ class SpanNERConfig(PreTrainedConfig):
     split_hyphens: bool = False
     overlap: Literal["flat", "nested", "any"] = "flat"
     multi_label: bool = False
-    threshold: float | int = 0.0
+    threshold: float | int | dict[str, Any] = 0.0
     temperature: float | int = 1.0
+    calibration: dict[str, Any] | None = None
     pad_token_id: int | None = None
     spanner_version: str = VERSION
 
@@ -202,26 +226,52 @@ class SpanNERConfig(PreTrainedConfig):
     def decoding(self, overrides: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
         """Settings of inference: the configuration's values overlaid by a call's, as an immutable mapping.
 
+        `min_precision` or `min_recall` stand for the threshold that promises it, and are gone from the result.
+
         Args:
-            overrides: Values by name, each a name in `decoding_parameters`.
+            overrides: Values by name, each a name in `decoding_parameters`, `min_precision` or `min_recall`.
 
         Raises:
-            ValueError: If a name is unknown or a value outside its range.
+            ValueError: If a name is unknown, a value outside its range, or no threshold can be promised.
         """
-        overrides = overrides or {}
-        unknown = sorted(set(overrides) - set(self.decoding_parameters))
+        given = dict(overrides or {})
+        asked = {name: given.pop(name) for name in PROMISES if name in given}
+        unknown = sorted(set(given) - set(self.decoding_parameters))
         if unknown:
-            raise ValueError(
-                f"unknown decoding parameter {', '.join(unknown)}; allowed: {', '.join(self.decoding_parameters)}"
-            )
-        for name, value in overrides.items():
+            allowed = ", ".join([*self.decoding_parameters, *PROMISES])
+            raise ValueError(f"unknown decoding parameter {', '.join(unknown)}; allowed: {allowed}")
+        for name, value in given.items():
             self.check_field(name, value)
-        values = {name: getattr(self, name) for name in self.decoding_parameters}
-        return MappingProxyType(values | dict(overrides))
+        self._check_named_labels("threshold", given.get("threshold"))
+        values = {name: getattr(self, name) for name in self.decoding_parameters} | given
+        if asked:
+            values["threshold"] = self._promised_threshold(asked, values, "threshold" in given)
+        return MappingProxyType(values)
+
+    def _promised_threshold(
+        self, asked: Mapping[str, Any], values: Mapping[str, Any], has_threshold: bool
+    ) -> float | dict[str, float]:
+        names = [*asked, *(["threshold"] if has_threshold else [])]
+        if len(names) > 1:
+            raise ValueError(f"only one of threshold, {', '.join(PROMISES)} may be given, got {' and '.join(names)}")
+        name, target = next(iter(asked.items()))
+        if not PROBABILITY_BY_LABEL.admits(target):
+            raise ValueError(f"{name} must be {PROBABILITY_BY_LABEL}, got {target!r}")
+        self._check_named_labels(name, target)
+        settings = {name: value for name, value in values.items() if name != "threshold"}
+        return promised_threshold(self.calibration, name, target, settings)
+
+    def _check_named_labels(self, name: str, value: object) -> None:
+        labels = set(cast(dict, self.label2id))
+        if isinstance(value, Mapping) and set(value) != labels:
+            raise ValueError(f"{name} must be a number or name each of {', '.join(sorted(labels))}, got {dict(value)}")
 
     def merge_settings(self) -> dict[str, Any]:
         """What `merge_windows` needs of the configuration, as plain values."""
-        return {"id2label": self.id2label, "multi_label": self.multi_label, "temperature": self.temperature}
+        calibration = self.calibration
+        if calibration is None and self.temperature != 1:
+            calibration = {"all": {"temperature": self.temperature}, "per_label": {}}
+        return {"id2label": self.id2label, "multi_label": self.multi_label, "calibration": calibration}
 
     def _check_labels(self, num_labels: int | None) -> None:
         names = list((self.id2label or {}).values())
@@ -249,6 +299,9 @@ class SpanNERConfig(PreTrainedConfig):
             raise ValueError(
                 f"window_overlap must be below window_size = {self.window_size}, got {self.window_overlap}"
             )
+        self._check_named_labels("threshold", self.threshold)
+        if self.calibration is not None:
+            self._check_calibration(self.calibration)
         capacity = self._encoder_capacity()
         if not 1 <= self.window_size <= capacity:
             raise ValueError(f"window_size must lie in [1, {capacity}] for this encoder, got {self.window_size}")
@@ -256,6 +309,16 @@ class SpanNERConfig(PreTrainedConfig):
         if self.num_encoder_layers > layers:
             raise ValueError(
                 f"num_encoder_layers must be at most {layers} for this encoder, got {self.num_encoder_layers}"
+            )
+
+    def _check_calibration(self, calibration: Mapping[str, Any]) -> None:
+        if self.temperature != 1:
+            raise ValueError(f"temperature must be 1 where calibration is given, got {self.temperature}")
+        unknown = sorted(set(calibration["per_label"]) - set(cast(dict, self.label2id)))
+        if unknown:
+            raise ValueError(
+                f"calibration must name labels of the model in per_label, got {', '.join(unknown)}; "
+                f"allowed: {', '.join(cast(dict, self.label2id))}"
             )
 
     def _encoder_capacity(self) -> int:

@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from hf_spanner.core.calibration import calibrated_score
+from hf_spanner.core.calibration import calibrated_spans, lowest_score
 from hf_spanner.core.overlap import resolve_overlaps
 from hf_spanner.core.spans import Span
 
@@ -175,8 +175,8 @@ def merge_windows(
     Args:
         candidates: For each window a (K, 4) packed table, counted in the window's words; padding rows hold -100.
         windows: The windows, in order.
-        config: `id2label`, `multi_label` and `temperature` of the model.
-        decoding: `overlap` and `threshold`.
+        config: `id2label`, `multi_label` and `calibration` of the model.
+        decoding: `overlap` and `threshold`, a number or one for each label name.
 
     Returns:
         Spans by start, then longer first, then label name.
@@ -192,8 +192,9 @@ def merge_windows(
     spans = resolve_overlaps(
         spans, policy=decoding["overlap"], id2label=config["id2label"], multi_label=config["multi_label"]
     )
-    scored = [span._replace(score=calibrated_score(span.score, config["temperature"])) for span in spans]
-    return [span for span in scored if span.score >= decoding["threshold"]]
+    scored = calibrated_spans(spans, config["calibration"], config["id2label"])
+    threshold, id2label = decoding["threshold"], config["id2label"]
+    return [span for span in scored if span.score >= lowest_score(threshold, id2label[span.label])]
 
 
 def pad_features(features: Sequence[Mapping[str, Sequence[int]]], num_words: Sequence[int], pad_id: int) -> dict:

@@ -7,12 +7,14 @@ from typing import Any, cast
 from transformers import PreTrainedTokenizerBase
 from transformers.pipelines.base import ChunkPipeline
 
+from hf_spanner.core.calibration import PROMISES
 from hf_spanner.core.features import Window, WordTokenizer, merge_windows, pad_features, plan_windows
 from hf_spanner.core.words import split_words, surface_offsets
 
 Entity = dict[str, Any]
 BATCH_SIZE = 32
 BUFFERED_BATCHES = 32
+THRESHOLDS = {"threshold", *PROMISES}
 
 
 class SpanNERPipeline(ChunkPipeline):
@@ -57,7 +59,10 @@ class SpanNERPipeline(ChunkPipeline):
             ValueError: If a parameter is unknown or out of range.
         """
         _, settings, _ = self._sanitize_parameters(**kwargs)
-        settings = {**self._forward_params, **settings}
+        earlier = self._forward_params
+        if not THRESHOLDS.isdisjoint(settings):  # the call's way to a threshold stands in for the construction's
+            earlier = {name: value for name, value in earlier.items() if name not in THRESHOLDS}
+        settings = {**earlier, **settings}
         pretokenized = settings.pop("pretokenized", False)
         decoding = self.model.decoding(settings)
         batch_size = batch_size or self._batch_size

@@ -72,7 +72,7 @@ class SpanNERTrainer(Trainer):
     number of sentences of the step, on all processes. Evaluation keeps spans, never tables of scores.
 
     Args:
-        model: A span-NER model.
+        model: A span-NER model. Its calibration is left out if it is to be trained, since it belongs to other weights.
         args: Its training arguments.
         train_dataset: Rows, or None.
         eval_dataset: Rows, or a dict of names and rows.
@@ -98,6 +98,9 @@ class SpanNERTrainer(Trainer):
         if processing_class is None:
             raise ValueError("processing_class must be the model's tokenizer, got None")
         config = model.config
+        if train_dataset is not None and config.calibration is not None:
+            logger.warning("the model's calibration belongs to its weights before training and is left out")
+            config.calibration = None
         self.span_collator = SpanNERCollator(
             processing_class,
             cast(dict[str, int], config.label2id),

@@ -78,6 +78,7 @@ HOSTILE = [
     ({"id2label": {"0": "A", "1": "A"}}, "id2label"),
     ({"id2label": {0: "A", 2: "B"}}, "id2label"),
     ({"temperature": 0}, "temperature"),
+    ({"calibration": {"kind": "platt"}}, "calibration"),
     ({"threshold": "NaN"}, "threshold"),
     ({"threshold": float("nan")}, "threshold"),
     ({"lstm_size": 10**12}, "lstm_size"),
@@ -118,6 +119,108 @@ def test_labels_keep_order_and_integer_keys(tmp_path: Path, cases: Callable[[str
     assert again.label2id == {label: index for index, label in enumerate(labels)}
     assert again.num_labels == len(labels)
     assert (again.threshold, again.temperature) == (0.37, 1.7)
+
+
+CALIBRATION = {
+    "kind": "isotonic",
+    "all": {"scores": [0.25, 0.75], "probabilities": [0.125, 0.5]},
+    "per_label": {"A": {"scores": [0.5], "probabilities": [1.0]}},
+    "fitted_on": {"name": "dev.jsonl", "num_rows": 10, "fingerprint": "ab"},
+}
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_a_calibration_is_saved_and_used_in_place_of_the_temperature(
+    config: type[SpanNERConfig], tmp_path: Path
+) -> None:
+    made = config(id2label={0: "A", 1: "B"}, calibration=CALIBRATION)
+    made.save_pretrained(tmp_path)
+    again = config.from_pretrained(tmp_path)
+    assert again.calibration == CALIBRATION
+    assert again.to_dict() == made.to_dict()
+    assert again.merge_settings()["calibration"] == CALIBRATION
+    plain = config.from_pretrained(tmp_path, calibration=None)
+    assert plain.merge_settings()["calibration"] is None
+    hot = config.from_pretrained(tmp_path, calibration=None, temperature=2)
+    assert hot.merge_settings()["calibration"] == {"all": {"temperature": 2}, "per_label": {}}
+
+
+PROMISED = CALIBRATION | {
+    "promises": {
+        "delta": 0.05,
+        "decoding": {"overlap": "flat"},
+        "precision": [
+            {"target": 0.95, "all": 0.75, "per_label": {"A": 0.875, "B": None}},
+            {"target": 0.9, "all": 0.5, "per_label": {"A": 0.25, "B": 0.625}},
+        ],
+        "recall": [{"target": 0.9, "all": None, "per_label": {"A": 0.125}}],
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("asked", "threshold"),
+    [
+        ({"min_precision": 0.95}, 0.75),
+        ({"min_precision": 0.9}, 0.5),
+        ({"min_precision": 0.92}, 0.75),  # what is promised for more holds for less
+        ({"min_precision": 0.5}, 0.5),
+        ({"min_precision": {"A": 0.95, "B": 0.9}}, {"A": 0.875, "B": 0.625}),
+    ],
+)
+def test_a_promised_rate_becomes_its_threshold(asked: dict[str, Any], threshold: Any, tmp_path: Path) -> None:
+    config = SpanNERConfig(id2label={0: "A", 1: "B"}, calibration=PROMISED, threshold=0.375)
+    config.save_pretrained(tmp_path)
+    config = SpanNERConfig.from_pretrained(tmp_path)
+    settings = config.decoding(asked)
+    assert dict(settings) == {"threshold": threshold, "overlap": "flat"}
+    assert config.decoding(settings) == settings
+    assert config.threshold == 0.375
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"min_precision": 0.99}, "min_precision 0.99 cannot be promised for all labels; rates .*: 0.9, 0.95"),
+        ({"min_recall": 0.9}, "min_recall 0.9 cannot be promised for all labels"),
+        ({"min_precision": {"A": 0.9, "B": 0.95}}, "min_precision 0.95 cannot be promised for B"),
+        ({"min_recall": {"A": 0.9, "B": 0.9}}, "min_recall 0.9 cannot be promised for B"),
+        ({"min_precision": 0.9, "overlap": "any"}, "min_precision was promised with {'overlap': 'flat'} only, got"),
+        ({"min_precision": 0.9, "threshold": 0.5}, "only one of threshold, min_precision, min_recall may be given"),
+        ({"min_precision": 0.9, "min_recall": 0.9}, "got min_precision and min_recall"),
+        ({"min_precision": 1.5}, r"min_precision must be a number in \[0, 1\], or one for each label, got 1.5"),
+        ({"min_precision": {"A": 0.9}}, "min_precision must be a number or name each of A, B, got {'A': 0.9}"),
+    ],
+)
+def test_a_rate_that_cannot_be_promised_is_refused(asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SpanNERConfig(id2label={0: "A", 1: "B"}, calibration=PROMISED).decoding(asked)
+
+
+@pytest.mark.parametrize("calibration", [None, CALIBRATION])
+def test_without_promises_none_can_be_kept(calibration: dict[str, Any] | None) -> None:
+    with pytest.raises(ValueError, match="min_precision needs .* got 0.9; none can be promised"):
+        SpanNERConfig(id2label={0: "A"}, calibration=calibration).decoding({"min_precision": 0.9})
+
+
+def test_a_threshold_by_label_names_every_label(tmp_path: Path) -> None:
+    by_label = {"A": 0.25, "B": 1}
+    config = SpanNERConfig(id2label={0: "A", 1: "B"}, threshold=by_label)
+    config.save_pretrained(tmp_path)
+    assert SpanNERConfig.from_pretrained(tmp_path).decoding()["threshold"] == by_label
+    assert config.decoding({"threshold": {"A": 0, "B": 0.5}})["threshold"] == {"A": 0, "B": 0.5}
+    for wrong in ({"A": 0.5}, {"A": 0.5, "B": 0.5, "C": 0.5}, {"A": 0.5, "B": 2}, {}):
+        with pytest.raises(ValueError, match="threshold must be a number"):
+            SpanNERConfig(id2label={0: "A", 1: "B"}, threshold=wrong)
+        with pytest.raises(ValueError, match="threshold must be a number"):
+            config.decoding({"threshold": wrong})
+
+
+def test_a_calibration_needs_temperature_one_and_labels_of_the_model() -> None:
+    with pytest.raises(ValueError, match="temperature must be 1 where calibration is given, got 2"):
+        SpanNERConfig(id2label={0: "A"}, calibration=CALIBRATION, temperature=2)
+    with pytest.raises(ValueError, match="calibration must name labels of the model in per_label, got A; allowed: B"):
+        SpanNERConfig(id2label={0: "B"}, calibration=CALIBRATION)
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -231,9 +334,11 @@ def test_decoding_overlays_the_configuration_and_never_changes_it() -> None:
 
 
 def test_decoding_checks_names_and_ranges() -> None:
-    with pytest.raises(ValueError, match="unknown decoding parameter treshold; allowed: threshold, overlap"):
+    with pytest.raises(
+        ValueError, match="unknown decoding parameter treshold; allowed: threshold, overlap, min_precision, min_recall"
+    ):
         SpanNERConfig().decoding({"treshold": 0.5})
-    with pytest.raises(ValueError, match=r"threshold must be a number in \[0, 1\], got 1.5"):
+    with pytest.raises(ValueError, match=r"threshold must be a number in \[0, 1\], or one for each label, got 1.5"):
         SpanNERConfig().decoding({"threshold": 1.5})
     with pytest.raises(ValueError, match="overlap must be one of 'flat', 'nested', 'any', got 'both'"):
         SpanNERConfig().decoding({"overlap": "both"})

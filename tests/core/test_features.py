@@ -176,7 +176,7 @@ def packed(*rows: tuple[int, int, int, float]) -> np.ndarray:
     return np.array([*rows, (PADDING,) * 4], dtype=np.float32)
 
 
-CONFIG = {"id2label": {0: "A", 1: "B"}, "multi_label": False, "temperature": 1.0}
+CONFIG = {"id2label": {0: "A", 1: "B"}, "multi_label": False, "calibration": None}
 FLAT = {"overlap": "flat", "threshold": 0.0}
 
 
@@ -201,7 +201,7 @@ def test_the_earlier_window_owns_a_midpoint_on_the_border() -> None:
 def test_overlaps_are_resolved_before_the_threshold_acts() -> None:
     """The best candidate falls to the threshold after calibration; what it pushed out stays out."""
     table = packed((0, 3, 0, 0.75), (1, 2, 1, 0.5))
-    config = {**CONFIG, "temperature": 2.0}
+    config = {**CONFIG, "calibration": {"all": {"temperature": 2.0}, "per_label": {}}}
     calibrated = merge_windows([table], [Window(0, 3)], config, FLAT)
     # logit(0.75) = ln 3; halved, sigmoid(ln(3) / 2) = sqrt(3) / (1 + sqrt(3))
     assert calibrated == [Span(0, 3, 0, pytest.approx(3**0.5 / (1 + 3**0.5)))]
@@ -209,10 +209,25 @@ def test_overlaps_are_resolved_before_the_threshold_acts() -> None:
     assert len(merge_windows([table], [Window(0, 3)], config, {**FLAT, "threshold": 0.63})) == 1
 
 
+def test_maps_of_labels_act_behind_the_overlaps_and_before_the_threshold() -> None:
+    """The raw 0.75 of A pushes B out although B's map would lift it above; then A's map takes it below 0.5."""
+    table = packed((0, 3, 0, 0.75), (1, 2, 1, 0.5), (4, 5, 1, 0.25))
+    maps = {"A": {"scores": [0.0], "probabilities": [0.4]}, "B": {"scores": [0.0], "probabilities": [0.9]}}
+    config = {**CONFIG, "calibration": {"all": {"temperature": 1.0}, "per_label": maps}}
+    assert merge_windows([table], [Window(0, 5)], config, FLAT) == [Span(0, 3, 0, 0.4), Span(4, 5, 1, 0.9)]
+    assert merge_windows([table], [Window(0, 5)], config, {**FLAT, "threshold": 0.5}) == [Span(4, 5, 1, 0.9)]
+
+
 def test_a_score_equal_to_the_threshold_stays() -> None:
     table = packed((0, 1, 0, 0.5), (1, 2, 0, 0.4999))
     found = merge_windows([table], [Window(0, 2)], CONFIG, {**FLAT, "threshold": 0.5})
     assert found == [Span(0, 1, 0, 0.5)]
+
+
+def test_each_label_may_have_a_threshold_of_its_own() -> None:
+    table = packed((0, 1, 0, 0.5), (1, 2, 1, 0.5), (2, 3, 1, 0.75))
+    found = merge_windows([table], [Window(0, 3)], CONFIG, {**FLAT, "threshold": {"A": 0.5, "B": 0.625}})
+    assert found == [Span(0, 1, 0, 0.5), Span(2, 3, 1, 0.75)]
 
 
 def test_overlaps_across_windows_are_resolved_once_per_text() -> None:

@@ -210,6 +210,37 @@ def test_settings_at_construction_and_per_call_leave_the_configuration(
     assert model.config.to_dict() == before
 
 
+def test_a_promised_precision_takes_its_threshold_at_construction_and_per_call(
+    tiny_model: Callable[..., SpanNERModel], tokenizer: PreTrainedTokenizerBase
+) -> None:
+    """A call's threshold or rate stands in for that of the construction."""
+    model, text = tiny_model(overlap="any"), "The University of New York opened ."
+    model.config.temperature = 1.5
+    scores = sorted({one["score"] for one in SpanNERPipeline(model=model, tokenizer=tokenizer)(text)})
+    middle = scores[len(scores) // 2]
+    entries = [{"target": 0.9, "all": middle, "per_label": {}}, {"target": 0.95, "all": 1.0, "per_label": {}}]
+    model.config.temperature = 1.0
+    model.config.calibration = {
+        "kind": "temperature",
+        "all": {"temperature": 1.5},
+        "per_label": {},
+        "fitted_on": {"name": "dev", "num_rows": 1, "fingerprint": "ab"},
+        "promises": {"delta": 0.05, "decoding": {"overlap": "any"}, "precision": entries, "recall": []},
+    }
+    plain, strict = (
+        SpanNERPipeline(model=model, tokenizer=tokenizer, **given) for given in ({}, {"min_precision": 0.95})
+    )
+    found = plain(text)
+    better = [one for one in found if one["score"] >= middle]
+    assert 0 < len(better) < len(found)
+    assert plain(text, min_precision=0.9) == strict(text, min_precision=0.9) == better
+    assert strict(text) == []
+    assert strict(text, threshold=0.0) == found
+    assert SpanNERPipeline(model=model, tokenizer=tokenizer, threshold=1.0)(text, min_precision=0.9) == better
+    with pytest.raises(ValueError, match="min_precision 0.99 cannot be promised for all labels"):
+        plain(text, min_precision=0.99)
+
+
 def test_unknown_and_absurd_settings_are_refused(tagger: SpanNERPipeline) -> None:
     for given, name in (({"treshold": 0.5}, "treshold"), ({"threshold": 2}, "threshold"), ({"overlap": 1}, "overlap")):
         with pytest.raises(ValueError, match=name):

@@ -70,7 +70,7 @@ def test_decoding_parameters_stand_in_for_the_models(
 def test_decoding_parameters_are_checked(
     program: Callable, saved_model: Path, rows: list, write_jsonl: Callable
 ) -> None:
-    with pytest.raises(ValueError, match=r"threshold must be a number in \[0, 1\], got 2"):
+    with pytest.raises(ValueError, match=r"threshold must be a number in \[0, 1\], or one for each label, got 2"):
         program("evaluate").main([str(saved_model), str(write_jsonl("rows.jsonl", rows)), "--threshold", "2"])
 
 

@@ -14,7 +14,7 @@ import transformers
 import yaml
 from datasets import Dataset
 from huggingface_hub import ModelCard
-from transformers import AutoModel, pipeline
+from transformers import AutoModel, AutoTokenizer, pipeline
 
 from hf_spanner import Recipe, SpanNERModel
 
@@ -85,6 +85,21 @@ def test_goes_on_from_a_saved_model_to_other_labels(program: Callable, recipe_fi
     assert model.config.overlap == "nested"
     assert model.biaffine.bias.shape == (3,)
     assert model.start_layer.weight.equal(saved.start_layer.weight)
+
+
+def test_the_calibration_of_a_saved_model_is_not_handed_on(
+    program: Callable, recipe_file: Path, saved_model: Path, tmp_path: Path
+) -> None:
+    source = {"name": "dev", "num_rows": 1, "fingerprint": "ab"}
+    own = {"temperature": 2.0}
+    calibration = {"kind": "temperature", "all": own, "per_label": {"PER": own}, "fitted_on": source}
+    model = AutoModel.from_pretrained(saved_model, calibration=calibration)
+    model.save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(saved_model).save_pretrained(tmp_path)
+    assert AutoModel.from_pretrained(tmp_path).config.calibration == calibration
+    recipe = Recipe.from_yaml(recipe_file, [f"init_from={tmp_path}"])
+    _, model = program("train").tokenizer_and_model(recipe, ["EVENT"])
+    assert model.config.calibration is None
 
 
 def test_a_saved_model_refuses_settings_out_of_range(program: Callable, recipe_file: Path, saved_model: Path) -> None:

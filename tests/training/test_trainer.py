@@ -284,6 +284,18 @@ def test_span_columns_are_kept_even_if_asked_otherwise(tmp_path: Path) -> None:
     assert SpanNERTrainingArguments(output_dir=str(tmp_path), remove_unused_columns=True).remove_unused_columns is False
 
 
+def test_a_calibration_is_left_out_of_training_and_kept_for_evaluation(
+    tiny_model: Make, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path
+) -> None:
+    source = {"name": "dev", "num_rows": 1, "fingerprint": "ab"}
+    calibration = {"kind": "temperature", "all": {"temperature": 2.0}, "per_label": {}, "fitted_on": source}
+    model = tiny_model(calibration=calibration)
+    trainer_for(model, tokenizer, tmp_path, eval_dataset=rows, eval_strategy="no", load_best_model_at_end=False)
+    assert model.config.calibration == calibration
+    trainer_for(model, tokenizer, tmp_path, train_dataset=rows)
+    assert model.config.calibration is None
+
+
 def test_a_tokenizer_is_needed(tiny_model: Make, tmp_path: Path) -> None:
     args = SpanNERTrainingArguments(output_dir=str(tmp_path), eval_strategy="no", load_best_model_at_end=False)
     with pytest.raises(ValueError, match="processing_class"):

@@ -1,0 +1,180 @@
+"""Fit the maps from raw score to probability on held-out predictions."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import isotonic_regression, minimize, minimize_scalar
+from scipy.special import expit, logit
+
+from hf_spanner.core.calibration import PARAMETERS, SMALLEST_SCORE
+
+MIN_PREDICTIONS = 50  # fewer say too little about a label; it then takes the map of all labels
+TEMPERATURES = (0.05, 20.0)
+SLOPES, INTERCEPTS = (0.01, 20.0), (-20.0, 20.0)
+
+
+class ScoredPredictions(NamedTuple):
+    """Predictions of a set of rows: (n,) float64 scores, (n,) bool whether each is right, and (n,) their labels."""
+
+    scores: np.ndarray
+    correct: np.ndarray
+    labels: np.ndarray
+
+    def where(self, mask: np.ndarray) -> "ScoredPredictions":
+        """The predictions that a (n,) bool mask keeps."""
+        return ScoredPredictions(self.scores[mask], self.correct[mask], self.labels[mask])
+
+
+def scored_predictions(
+    predicted: Sequence[Sequence[Mapping[str, Any]]], gold: Sequence[Sequence[Mapping[str, Any]]]
+) -> ScoredPredictions:
+    """Scores of all predicted spans and whether gold of the same row has the same start, end and label.
+
+    Args:
+        predicted: For each row its entities with start, end, label and score, each once.
+        gold: The same without score, in the same order of rows.
+
+    Returns:
+        The predictions in the order of the rows.
+    """
+    rows = []
+    for of_row, of_gold in zip(predicted, gold, strict=True):
+        right = {(entity["start"], entity["end"], entity["label"]) for entity in of_gold}
+        rows += [(one["score"], (one["start"], one["end"], one["label"]) in right, one["label"]) for one in of_row]
+    scores, correct, labels = zip(*rows, strict=True) if rows else ((), (), ())
+    return ScoredPredictions(np.array(scores, dtype=float), np.array(correct, dtype=bool), np.array(labels, dtype=str))
+
+
+def fitted_calibration(
+    kind: str,
+    predictions: ScoredPredictions,
+    *,
+    fitted_on: Mapping[str, Any],
+    per_label: bool = False,
+    min_predictions: int = MIN_PREDICTIONS,
+) -> dict[str, Any]:
+    """Value for the configuration's `calibration`.
+
+    Args:
+        kind: `temperature`, `platt` or `isotonic`.
+        predictions: Raw scores, overlaps resolved, below no threshold, of rows that the model was not trained on.
+        fitted_on: `name`, `num_rows` and `fingerprint` of these rows.
+        per_label: Fit also a map for each label; a label with too few predictions takes the map of all.
+        min_predictions: Fewest predictions that a map is fitted on, at least 1.
+
+    Returns:
+        Plain values, as `CalibrationRule` admits them.
+
+    Raises:
+        ValueError: If the kind is unknown, `min_predictions` below 1, or there are fewer predictions than that.
+    """
+    if kind not in PARAMETERS:
+        raise ValueError(f"kind must be one of {', '.join(PARAMETERS)}, got {kind!r}")
+    if min_predictions < 1:
+        raise ValueError(f"min_predictions must be at least 1, got {min_predictions}")
+    if len(predictions.scores) < min_predictions:
+        raise ValueError(f"predictions must be at least {min_predictions} to fit a map, got {len(predictions.scores)}")
+    fit = FITS[kind]
+    names, counts = np.unique(predictions.labels, return_counts=True)
+    fitted = names[counts >= min_predictions] if per_label else names[:0]
+    of_label = {str(name): predictions.where(predictions.labels == name) for name in fitted}
+    return {
+        "kind": kind,
+        "all": fit(predictions.scores, predictions.correct),
+        "per_label": {name: fit(own.scores, own.correct) for name, own in of_label.items()},
+        "fitted_on": dict(fitted_on),
+    }
+
+
+def fitted_temperature(scores: np.ndarray, correct: np.ndarray) -> dict[str, Any]:
+    """Temperature of least log loss, within [0.05, 20]; Guo et al. 2017, section 4.2.
+
+    Args:
+        scores: (n,) raw scores in [0, 1].
+        correct: (n,) bool.
+
+    Returns:
+        {"temperature": T}.
+    """
+    log_odds = _log_odds(scores)
+    bounds = np.log(TEMPERATURES)
+    found = minimize_scalar(
+        lambda log_temperature: _log_loss(log_odds / np.exp(log_temperature), correct), bounds=bounds, method="bounded"
+    )
+    return {"temperature": float(np.exp(found.x))}
+
+
+def fitted_platt(scores: np.ndarray, correct: np.ndarray) -> dict[str, Any]:
+    """Slope and intercept of least log loss against targets a little inside of 0 and 1; Platt 1999, section 2.2.
+
+    Right counts as (n_right + 1) / (n_right + 2), wrong as 1 / (n_wrong + 2), so that separable scores have an optimum.
+    The slope lies in [0.01, 20], so the map rises; the intercept in [-20, 20].
+
+    Args:
+        scores: (n,) raw scores in [0, 1].
+        correct: (n,) bool.
+
+    Returns:
+        {"slope": a, "intercept": b}.
+    """
+    log_odds = _log_odds(scores)
+    num_right = int(correct.sum())
+    targets = np.where(correct, (num_right + 1) / (num_right + 2), 1 / (len(correct) - num_right + 2))
+
+    def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        logits = parameters[0] * log_odds + parameters[1]
+        errors = expit(logits) - targets
+        return _log_loss(logits, targets), np.array([np.mean(errors * log_odds), np.mean(errors)])
+
+    found = minimize(loss, x0=(1.0, 0.0), jac=True, bounds=(SLOPES, INTERCEPTS), method="L-BFGS-B")
+    slope, intercept = found.x.tolist()
+    return {"slope": slope, "intercept": intercept}
+
+
+def fitted_isotonic(scores: np.ndarray, correct: np.ndarray) -> dict[str, Any]:
+    """Rising step values of least squared error, as the first and last point of each step.
+
+    Pool-adjacent-violators by scipy; Zadrozny and Elkan 2002. Equal scores are pooled first.
+
+    Args:
+        scores: (n,) raw scores in [0, 1].
+        correct: (n,) bool.
+
+    Returns:
+        {"scores": strictly rising, "probabilities": rising, equally long}.
+    """
+    points, places, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    shares = np.bincount(places, weights=correct) / counts
+    steps = isotonic_regression(shares, weights=counts)
+    firsts, lasts = steps.blocks[:-1], steps.blocks[1:] - 1
+    kept = np.unique(np.concatenate([firsts, lasts]))
+    values = np.clip(np.maximum.accumulate(steps.x[kept]), 0.0, 1.0)
+    return {"scores": points[kept].tolist(), "probabilities": values.tolist()}
+
+
+FITS = {"temperature": fitted_temperature, "platt": fitted_platt, "isotonic": fitted_isotonic}
+
+
+def rows_fingerprint(rows: Iterable[Mapping[str, Any]]) -> str:
+    """SHA-256 of the words of all rows; neither the order of the rows nor their entities matter.
+
+    Args:
+        rows: Rows with `tokens`.
+
+    Returns:
+        64 hexadecimal digits.
+    """
+    of_rows = sorted(hashlib.sha256(json.dumps(list(row["tokens"])).encode()).digest() for row in rows)
+    return hashlib.sha256(b"".join(of_rows)).hexdigest()
+
+
+def _log_odds(scores: np.ndarray) -> np.ndarray:
+    return logit(np.clip(scores, SMALLEST_SCORE, 1.0 - SMALLEST_SCORE))
+
+
+def _log_loss(logits: np.ndarray, targets: np.ndarray) -> float:
+    """Mean of -(y log p + (1 - y) log(1 - p)) with p = sigmoid(logits)."""
+    return float(np.mean(np.logaddexp(0.0, logits) - targets * logits))

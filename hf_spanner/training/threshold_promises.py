@@ -1,0 +1,230 @@
+"""Thresholds whose precision or recall is promised with confidence, from held-out predictions."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.stats import binom
+
+from hf_spanner.core.calibration import calibrated_score
+from hf_spanner.training.calibration_fitting import ScoredPredictions
+
+Spans = Sequence[Sequence[Mapping[str, Any]]]
+RECALL_GRID = tuple(step / 100 for step in range(101))
+NUM_STEPS = 50  # of a grid laid by scores
+MARGIN = 4  # a grid starts where this many times the fewest predictions that can ever do are expected
+
+
+def precision_threshold(
+    scores: Sequence[float] | np.ndarray,
+    correct: Sequence[bool] | np.ndarray,
+    grid: Sequence[float],
+    *,
+    target: float,
+    delta: float,
+) -> float | None:
+    """Smallest threshold whose precision is at least `target` with confidence 1 - delta; None if there is none.
+
+    Thresholds are tested from high to low, each at level delta, up to the first that fails: fixed-sequence testing,
+    which needs no correction for their number (Angelopoulos et al. 2021, "Learn then Test", section 2.3). A test is the
+    exact binomial one, the same as asking the one-sided Clopper-Pearson bound of the precision to reach the target.
+    The promise needs predictions that are independent of each other and like those to come, and a grid that was fixed
+    without these scores (`score_grid` lays one by other scores).
+
+    Args:
+        scores: (n,) calibrated scores of held-out predictions; one equal to a threshold is above it.
+        correct: (n,) whether each is right.
+        grid: Thresholds in [0, 1], in any order; the highest should leave enough predictions to pass its test.
+        target: Precision to promise, in (0, 1).
+        delta: Probability of a broken promise that is accepted, in (0, 1).
+
+    Returns:
+        The lowest threshold reached, or None if the highest fails already.
+
+    Raises:
+        ValueError: If the lengths differ, the grid is empty, or a number lies outside of its range.
+    """
+    if len(scores) != len(correct):
+        raise ValueError(f"correct must be as long as scores, {len(scores)}, got {len(correct)}")
+    thresholds = np.array(sorted(_checked_grid(grid, target, delta), reverse=True))
+    values, flags = np.asarray(scores, dtype=float), np.asarray(correct, dtype=bool)
+    num_above = _num_at_least(values, thresholds)
+    num_right = _num_at_least(values[flags], thresholds)
+    return _last_passed(thresholds, num_right, num_above, target, delta)
+
+
+def recall_threshold(
+    gold_scores: Sequence[float] | np.ndarray, grid: Sequence[float] = RECALL_GRID, *, target: float, delta: float
+) -> float | None:
+    """Largest threshold whose recall is at least `target` with confidence 1 - delta; None if there is none.
+
+    As `precision_threshold`, but recall falls as the threshold rises, so thresholds are tested from low to high.
+
+    Args:
+        gold_scores: (G,) for each held-out gold entity the calibrated score with which it was found; -1 if it was not.
+        grid: Thresholds in [0, 1], in any order.
+        target: Recall to promise, in (0, 1).
+        delta: Probability of a broken promise that is accepted, in (0, 1).
+
+    Returns:
+        The highest threshold reached, or None if the lowest fails already.
+
+    Raises:
+        ValueError: If the grid is empty, or a number lies outside of its range.
+    """
+    thresholds = np.array(sorted(_checked_grid(grid, target, delta)))
+    values = np.asarray(gold_scores, dtype=float)
+    num_found = _num_at_least(values, thresholds)
+    return _last_passed(thresholds, num_found, np.full(len(thresholds), len(values)), target, delta)
+
+
+def score_grid(scores: Sequence[float] | np.ndarray, num_tested: int, *, target: float, delta: float) -> list[float]:
+    """Thresholds for `precision_threshold`, laid by scores that take no part in the test.
+
+    The highest leaves, of as many predictions as will be tested, about four times the fewest that can pass (all of
+    them right: log(delta) / log(target)), so that the sequence does not end at its first step for want of data; the
+    others follow at equal shares of the scores, down to 0.
+
+    Args:
+        scores: (m,) calibrated scores of other predictions; without any the grid is 0 alone.
+        num_tested: Predictions of the test.
+        target: Precision to promise, in (0, 1).
+        delta: Probability of a broken promise that is accepted, in (0, 1).
+
+    Returns:
+        At most 51 thresholds, falling, the last 0.
+    """
+    if not len(scores):
+        return [0.0]
+    falling = np.sort(np.asarray(scores, dtype=float))[::-1]
+    fewest = math.ceil(math.log(delta) / math.log(target))
+    first_share = min(1.0, MARGIN * fewest / max(num_tested, 1))
+    shares = np.linspace(first_share, 1.0, NUM_STEPS)
+    ranks = np.maximum(np.ceil(shares * len(falling)).astype(int), 1) - 1
+    return sorted({*falling[ranks].tolist(), 0.0}, reverse=True)
+
+
+def threshold_promises(
+    calibration: Mapping[str, Any],
+    laid: ScoredPredictions,
+    tested: ScoredPredictions,
+    gold: ScoredPredictions,
+    *,
+    precision: Sequence[float],
+    recall: Sequence[float],
+    delta: float,
+    decoding: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The entry `promises` of a calibration: thresholds for all labels and for each, for each rate asked for.
+
+    Each threshold is a promise of its own at confidence 1 - delta; that m of them hold at once has 1 - m delta.
+
+    Args:
+        calibration: Maps that were fitted without the predictions of the test.
+        laid: Raw predictions that lay the grids; they may be those of the fit.
+        tested: Raw predictions of other rows.
+        gold: Gold of these other rows: the raw score with which each was found, -1 if it was not.
+        precision: Precisions to promise, each in (0, 1).
+        recall: Recalls to promise, each in (0, 1).
+        delta: Probability of a broken promise that is accepted, in (0, 1).
+        decoding: The settings of inference but for the threshold.
+
+    Returns:
+        Plain values, as `CalibrationRule` admits them.
+    """
+    laid, tested, gold = (_calibrated(calibration, side) for side in (laid, tested, gold))
+
+    def precise(target: float, label: str | None) -> float | None:
+        own, others = _of_label(tested, label), _of_label(laid, label)
+        grid = score_grid(others.scores, len(own.scores), target=target, delta=delta)
+        return precision_threshold(own.scores, own.correct, grid, target=target, delta=delta)
+
+    def complete(target: float, label: str | None) -> float | None:
+        return recall_threshold(_of_label(gold, label).scores, target=target, delta=delta)
+
+    labels = sorted({*tested.labels.tolist(), *gold.labels.tolist()})
+    sides = {"precision": (precise, precision), "recall": (complete, recall)}
+    found = {
+        side: [
+            {"target": rate, "all": test(rate, None), "per_label": {label: test(rate, label) for label in labels}}
+            for rate in rates
+        ]
+        for side, (test, rates) in sides.items()
+    }
+    return {"delta": delta, "decoding": dict(decoding), **found}
+
+
+def found_gold(predicted: Spans, gold: Spans) -> ScoredPredictions:
+    """Gold entities as if they were predictions: the score with which each was found, -1 if it was not.
+
+    Args:
+        predicted: For each row its entities with start, end, label and score, each once.
+        gold: The same without score, in the same order of rows; repeats count once.
+
+    Returns:
+        Scores, whether each was found, and labels.
+    """
+    rows = []
+    for of_row, of_gold in zip(predicted, gold, strict=True):
+        scores = {(one["start"], one["end"], one["label"]): one["score"] for one in of_row}
+        keys = dict.fromkeys((entity["start"], entity["end"], entity["label"]) for entity in of_gold)
+        rows += [(scores.get(key, -1.0), key in scores, key[2]) for key in keys]
+    values, correct, labels = zip(*rows, strict=True) if rows else ((), (), ())
+    return ScoredPredictions(np.array(values, dtype=float), np.array(correct, dtype=bool), np.array(labels, dtype=str))
+
+
+def halves(rows: Iterable[Mapping[str, Any]], seed: int) -> np.ndarray:
+    """A random half of the documents; a row that names no document is one of its own.
+
+    Args:
+        rows: Rows, with `document` or without.
+        seed: Of the draw.
+
+    Returns:
+        (n,) bool, True for the rows of the first half.
+    """
+    named = [row.get("document") for row in rows]
+    documents = [(place, None) if name is None else (-1, name) for place, name in enumerate(named)]
+    places = {document: place for place, document in enumerate(dict.fromkeys(documents))}
+    is_first = np.random.default_rng(seed).permutation(len(places)) < len(places) / 2
+    return is_first[[places[document] for document in documents]]
+
+
+def _calibrated(calibration: Mapping[str, Any], raw: ScoredPredictions) -> ScoredPredictions:
+    """The same with calibrated scores; -1 stays."""
+    maps = calibration["per_label"]
+    scores = [
+        calibrated_score(score, maps.get(label, calibration["all"])) if score >= 0 else score
+        for score, label in zip(raw.scores.tolist(), raw.labels.tolist(), strict=True)
+    ]
+    return raw._replace(scores=np.array(scores, dtype=float))
+
+
+def _of_label(predictions: ScoredPredictions, label: str | None) -> ScoredPredictions:
+    return predictions if label is None else predictions.where(predictions.labels == label)
+
+
+def _checked_grid(grid: Sequence[float], target: float, delta: float) -> Sequence[float]:
+    for name, value in (("target", target), ("delta", delta)):
+        if not 0 < value < 1:
+            raise ValueError(f"{name} must lie in (0, 1), got {value}")
+    outside = [value for value in grid if not 0 <= value <= 1]
+    if outside or not len(grid):
+        raise ValueError(f"grid must hold thresholds in [0, 1], at least one, got {outside or 'none'}")
+    return grid
+
+
+def _num_at_least(values: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
+    """(T,) how many of the values reach each threshold."""
+    return len(values) - np.searchsorted(np.sort(values), thresholds, side="left")
+
+
+def _last_passed(
+    thresholds: np.ndarray, successes: np.ndarray, trials: np.ndarray, target: float, delta: float
+) -> float | None:
+    """The last threshold before the first that fails the test of "the rate is below the target"."""
+    p_values = binom.sf(successes - 1, trials, target)  # P(at least so many successes) at the target itself
+    failed = np.flatnonzero(p_values > delta)
+    num_passed = failed[0] if len(failed) else len(thresholds)
+    return float(thresholds[num_passed - 1]) if num_passed else None

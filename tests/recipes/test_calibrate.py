@@ -1,0 +1,131 @@
+"""The calibration program on a tiny saved model, and evaluation of what it saves."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import AutoConfig, pipeline
+
+from hf_spanner.training.calibration_fitting import rows_fingerprint
+
+Run = Callable[..., Path]
+OTHER = [{"tokens": ["Mira", "met", "Ana"], "entities": [{"start": 0, "end": 1, "label": "PER"}]}]
+
+
+@pytest.fixture(autouse=True)
+def _on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
+
+
+@pytest.fixture
+def calibrated(program: Callable, saved_model: Path, rows: list, write_jsonl: Callable, tmp_path: Path) -> Run:
+    """Calibrates the tiny model on the rows, with the options given, and gives the folder."""
+
+    def run(*options: str) -> Path:
+        target = tmp_path / "calibrated"
+        data = str(write_jsonl("rows.jsonl", rows))
+        given = [str(saved_model), data, "--output", str(target), "--min-predictions", "5", *options]
+        program("calibrate").main(given)
+        return target
+
+    return run
+
+
+def evaluated(program: Callable, folder: Path, data: Path, *options: str) -> dict[str, Any]:
+    """The scores that the evaluation program writes."""
+    target = data.with_suffix(".scores.json")
+    program("evaluate").main([str(folder), str(data), "--output", str(target), *options])
+    return json.loads(target.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("kind", ["temperature", "platt", "isotonic"])
+def test_the_folder_holds_the_map_and_where_it_is_from(
+    kind: str, calibrated: Run, rows: list, capsys: pytest.CaptureFixture
+) -> None:
+    folder = calibrated("--kind", kind, "--per-label")
+    calibration = AutoConfig.from_pretrained(folder).calibration
+    assert calibration["kind"] == kind
+    assert set(calibration["per_label"]) < {"LOC", "ORG", "PER"}
+    assert calibration["per_label"]
+    assert calibration["fitted_on"] == {"name": "rows.jsonl", "num_rows": 5, "fingerprint": rows_fingerprint(rows)}
+    assert f"all labels: {json.dumps(calibration['all'], sort_keys=True)}" in capsys.readouterr().out
+
+
+def test_the_saved_map_acts_in_the_pipeline_and_lowers_the_error(
+    calibrated: Run, program: Callable, saved_model: Path, rows: list, tmp_path: Path
+) -> None:
+    folder = calibrated("--kind", "isotonic")
+    texts = [" ".join(row["tokens"]) for row in rows]
+    raw, fitted = (pipeline("span-ner", model=str(path))(texts) for path in (saved_model, folder))
+    values = set(AutoConfig.from_pretrained(folder).calibration["all"]["probabilities"])
+    scores = [one["score"] for of_text in fitted for one in of_text]
+    assert [len(of_text) for of_text in fitted] == [len(of_text) for of_text in raw]
+    assert scores != [one["score"] for of_text in raw for one in of_text]
+    assert all(min(values) <= score <= max(values) for score in scores)
+    data = tmp_path / "rows.jsonl"
+    own = evaluated(program, folder, data, "--allow-fitted-rows")["overall_ece"]
+    assert own < evaluated(program, folder, data, "--raw")["overall_ece"]
+
+
+def test_calibrated_scores_are_not_judged_on_the_rows_of_the_fit(
+    calibrated: Run, program: Callable, saved_model: Path, rows: list, write_jsonl: Callable
+) -> None:
+    """Neither in another order nor under another name; raw scores and other rows are free."""
+    folder = calibrated("--kind", "platt")
+    same, other = write_jsonl("same.jsonl", rows[::-1]), write_jsonl("other.jsonl", OTHER)
+    with pytest.raises(ValueError, match=r"data must be other rows .* got the same 5 rows \(rows.jsonl\); give --raw"):
+        evaluated(program, folder, same)
+    raw = evaluated(program, folder, same, "--raw")
+    assert raw == evaluated(program, saved_model, same)
+    assert evaluated(program, folder, same, "--allow-fitted-rows")["overall_ece"] != raw["overall_ece"]
+    assert evaluated(program, folder, other)["num_predicted"] > 0
+
+
+def test_promises_are_saved_and_taken_or_refused(
+    calibrated: Run, program: Callable, rows: list, write_jsonl: Callable, capsys: pytest.CaptureFixture
+) -> None:
+    """A random model promises no precision of 0.9, but one of 0.0001 with its few right guesses in a hundred."""
+    folder = calibrated("--precision", "0.9", "0.0001", "--recall", "0.5", "--delta", "0.2", "--seed", "3")
+    promises = AutoConfig.from_pretrained(folder).calibration["promises"]
+    assert (promises["delta"], promises["decoding"]) == (0.2, {"overlap": "nested"})
+    assert [entry["target"] for entry in promises["precision"]] == [0.9, 0.0001]
+    assert promises["precision"][0]["all"] is None
+    assert "precision 0.9 with confidence 0.8, thresholds: " in capsys.readouterr().out
+    other = write_jsonl("other.jsonl", OTHER)
+    with pytest.raises(ValueError, match="min_precision 0.9 cannot be promised for all labels"):
+        evaluated(program, folder, other, "--min-precision", "0.9")
+    threshold = promises["precision"][1]["all"]
+    assert threshold is not None
+    scores = evaluated(program, folder, other, "--min-precision", "0.0001")
+    assert scores["decoding"] == {"threshold": threshold, "overlap": "nested"}
+    with pytest.raises(ValueError, match="none can be promised"):
+        evaluated(program, folder, other, "--min-precision", "0.0001", "--raw")
+
+
+def test_a_calibrated_model_is_calibrated_anew_from_its_raw_scores(
+    calibrated: Run, program: Callable, rows: list, write_jsonl: Callable, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    """A saved threshold belonged to other scores and is dropped, with a word."""
+    first = calibrated("--kind", "temperature")
+    config = AutoConfig.from_pretrained(first)
+    path = first / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"threshold": 0.9}), encoding="utf-8")
+    data = write_jsonl("rows.jsonl", rows)
+    again = tmp_path / "again"
+    options = ["--kind", "temperature", "--min-predictions", "5", "--output", str(again)]
+    program("calibrate").main([str(first), str(data), *options])
+    found = AutoConfig.from_pretrained(again)
+    assert found.calibration == config.calibration
+    assert found.threshold == 0
+    assert "threshold 0.9 belonged to other scores" in capsys.readouterr().out
+
+
+def test_too_few_predictions_are_refused(
+    program: Callable, saved_model: Path, write_jsonl: Callable, tmp_path: Path
+) -> None:
+    data = write_jsonl("other.jsonl", OTHER)
+    with pytest.raises(ValueError, match="predictions must be at least 50 to fit a map, got"):
+        program("calibrate").main([str(saved_model), str(data), "--output", str(tmp_path / "out")])
+    assert not (tmp_path / "out").exists()

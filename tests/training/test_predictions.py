@@ -1,0 +1,41 @@
+"""Predictions of rows for the programs."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from transformers import PreTrainedTokenizerBase
+
+from hf_spanner import SpanNERModel, SpanNERPipeline
+from hf_spanner.training.predictions import predictions_of_words
+
+Rows = list[dict[str, Any]]
+
+
+def test_they_are_those_of_the_pipeline_beside_the_gold(
+    tiny_model: Callable[..., SpanNERModel],
+    tokenizer: PreTrainedTokenizerBase,
+    rows: Rows,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The calibration acts in both alike."""
+    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
+    calibration = {
+        "kind": "platt",
+        "all": {"slope": 0.5, "intercept": -1.0},
+        "per_label": {"PER": {"slope": 2.0, "intercept": 0.5}},
+        "fitted_on": {"name": "dev", "num_rows": 1, "fingerprint": "ab"},
+    }
+    model = tiny_model(calibration=calibration)
+    model.biaffine.linear_weight.data.mul_(40)
+    predicted, gold = predictions_of_words(model, tokenizer, rows, 2)
+    assert gold == [row["entities"] for row in rows]
+    answers = SpanNERPipeline(model=model, tokenizer=tokenizer)([row["tokens"] for row in rows], pretokenized=True)
+    expected = [
+        [(one["word_start"], one["word_end"], one["entity_group"], pytest.approx(one["score"])) for one in of_row]
+        for of_row in answers
+    ]
+    assert [[tuple(one.values()) for one in of_row] for of_row in predicted] == expected
+    assert {one["label"] for of_row in predicted for one in of_row} > {"PER"}
+    model.config.calibration = None
+    assert predictions_of_words(model, tokenizer, rows, 2)[0] != predicted
