@@ -50,6 +50,7 @@ SMALL_BY_METHOD = {
         "num_spans": 12,
         "num_decoder_layers": 1,
         "feedforward_size": 32,
+        "boundary_loss": "nll",  # learns soonest
     },
     "locate_and_label": {
         "head_size": 16,

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from transformers import AutoConfig, pipeline
+from transformers import AutoConfig, AutoModel, AutoTokenizer, pipeline
 
 from hf_spanner.training.calibration_fitting import rows_fingerprint
+from hf_spanner.training.predictions import predictions_of_words
 
 Run = Callable[..., Path]
 OTHER = [{"tokens": ["Mira", "met", "Ana"], "entities": [{"start": 0, "end": 1, "label": "PER"}]}]
@@ -47,7 +48,7 @@ def test_the_folder_holds_the_map_and_where_it_is_from(
     folder = calibrated("--kind", kind, "--per-label")
     calibration = AutoConfig.from_pretrained(folder).calibration
     assert calibration["kind"] == kind
-    assert set(calibration["per_label"]) < {"LOC", "ORG", "PER"}
+    assert set(calibration["per_label"]) <= {"LOC", "ORG", "PER"}
     assert calibration["per_label"]
     assert calibration["fitted_on"] == {"name": "rows.jsonl", "num_rows": 5, "fingerprint": rows_fingerprint(rows)}
     assert f"all labels: {json.dumps(calibration['all'], sort_keys=True)}" in capsys.readouterr().out
@@ -84,24 +85,37 @@ def test_calibrated_scores_are_not_judged_on_the_rows_of_the_fit(
 
 
 def test_promises_are_saved_and_taken_or_refused(
-    calibrated: Run, program: Callable, rows: list, write_jsonl: Callable, capsys: pytest.CaptureFixture
+    program: Callable,
+    saved_model: Path,
+    rows: list,
+    write_jsonl: Callable,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture,
 ) -> None:
-    """A random model promises no precision of 0.9, but one of 0.0001 with its few right guesses in a hundred."""
-    folder = calibrated("--precision", "0.9", "0.0001", "--recall", "0.5", "--delta", "0.2", "--seed", "3")
+    """Gold is what the model finds, so all is right: 3 predictions promise 0.5 with delta 0.2, 0.9999 needs 16,094."""
+    model, tokenizer = AutoModel.from_pretrained(saved_model), AutoTokenizer.from_pretrained(saved_model)
+    found, _ = predictions_of_words(model, tokenizer, rows, 32)
+    own = [
+        {
+            "tokens": row["tokens"],
+            "entities": [{name: one[name] for name in ("start", "end", "label")} for one in of_row],
+        }
+        for row, of_row in zip(rows, found, strict=True)
+    ]
+    folder, data, other = tmp_path / "promised", write_jsonl("own.jsonl", own), write_jsonl("other.jsonl", OTHER)
+    options = ["--min-predictions", "1", "--precision", "0.9999", "0.5", "--recall", "0.5", "--delta", "0.2"]
+    program("calibrate").main([str(saved_model), str(data), "--output", str(folder), *options])
     promises = AutoConfig.from_pretrained(folder).calibration["promises"]
     assert (promises["delta"], promises["decoding"]) == (0.2, {"overlap": "nested"})
-    assert [entry["target"] for entry in promises["precision"]] == [0.9, 0.0001]
-    assert promises["precision"][0]["all"] is None
-    assert "precision 0.9 with confidence 0.8, thresholds: " in capsys.readouterr().out
-    other = write_jsonl("other.jsonl", OTHER)
+    assert [(entry["target"], entry["all"]) for entry in promises["precision"]] == [(0.9999, None), (0.5, 0.0)]
+    assert promises["recall"][0]["all"] > 0
+    assert "precision 0.5 with confidence 0.8, thresholds: " in capsys.readouterr().out
+    scores = evaluated(program, folder, other, "--min-recall", "0.5")
+    assert scores["decoding"] == {"threshold": promises["recall"][0]["all"], "overlap": "nested"}
     with pytest.raises(ValueError, match="min_precision 0.9 cannot be promised for all labels"):
         evaluated(program, folder, other, "--min-precision", "0.9")
-    threshold = promises["precision"][1]["all"]
-    assert threshold is not None
-    scores = evaluated(program, folder, other, "--min-precision", "0.0001")
-    assert scores["decoding"] == {"threshold": threshold, "overlap": "nested"}
     with pytest.raises(ValueError, match="none can be promised"):
-        evaluated(program, folder, other, "--min-precision", "0.0001", "--raw")
+        evaluated(program, folder, other, "--min-precision", "0.5", "--raw")
 
 
 def test_a_calibrated_model_is_calibrated_anew_from_its_raw_scores(

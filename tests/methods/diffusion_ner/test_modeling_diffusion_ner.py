@@ -38,7 +38,7 @@ def large_weights(model: SpanNERModel) -> SpanNERModel:
 
 @pytest.fixture(scope="module")
 def model(tiny_model: Make) -> SpanNERModel:
-    return large_weights(tiny_model("diffusion_ner"))
+    return large_weights(tiny_model("diffusion_ner", boundary_loss="bce"))
 
 
 @pytest.fixture
