@@ -49,7 +49,8 @@ class LocateAndLabelOutput(SpanNEROutput):
         proposals: (P, 3) long, (sentence, start, end) of moved seeds that passed the filter; None in a training step.
         class_logits: (P, C + 1), none last; None in a training step.
         losses: (B, 4) float32, filter, regression, overlap and classification loss, unweighted; with gold only.
-        counts: (B, 3) float32, positives, those that the filter keeps, those moved exactly; with gold only.
+        counts: (B, 3) float32, positive seeds, proposals among them (kept by the filter) and how many of them
+            are moved exactly; with gold only.
     """
 
     words: Tensor | None = None
@@ -133,7 +134,7 @@ class LocateAndLabelModel(SpanNERModel):
         ]
         output.losses = torch.stack(losses, dim=1)  # (B, 4)
         is_kept = is_positive & self._passes_filter(logits)
-        counted = torch.stack([is_positive, is_kept, is_positive & is_exact], dim=1)  # (B, 3, K + G)
+        counted = torch.stack([is_positive, is_kept, is_kept & is_exact], dim=1)  # (B, 3, K + G)
         output.counts = counted.sum(dim=-1).float()
         return (output.losses * output.losses.new_tensor(self.loss_weights)).sum(dim=1)
 

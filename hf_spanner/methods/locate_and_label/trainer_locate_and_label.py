@@ -8,7 +8,7 @@ from hf_spanner.methods.locate_and_label.modeling_locate_and_label import Locate
 from hf_spanner.training.trainer import SpanNERTrainer, SpanNERTrainingArguments
 
 LOSSES = ("filter_loss", "regression_loss", "overlap_loss", "classification_loss")
-COUNTS = ("positives", "filter_recall", "exact_moves")
+COUNTS = ("positives", "proposals", "exact")
 
 
 @dataclass
@@ -27,7 +27,7 @@ class LocateAndLabelTrainingArguments(SpanNERTrainingArguments):
 class LocateAndLabelTrainer(SpanNERTrainer):
     """Logs the four losses unweighted, `filter_recall` and `exact_moves`.
 
-    `filter_recall` is the share of positive seeds that the filter keeps, `exact_moves` the share of positive seeds
+    `filter_recall` is the share of positive seeds that the filter keeps, `exact_moves` the share of these proposals
     whose moved boundaries are those of the gold span.
     """
 
@@ -39,10 +39,13 @@ class LocateAndLabelTrainer(SpanNERTrainer):
         return dict(zip((*LOSSES, *COUNTS), columns, strict=True))
 
     def logged_parts(self, means: dict[str, float]) -> dict[str, float]:
-        """Losses as they are, counts as shares of the positive seeds; nothing of a head that does not exist."""
-        positives, *counted = COUNTS
-        shares = {name: means[name] / means[positives] for name in counted if means[positives] > 0}
+        """Losses as they are, counts as shares; nothing of a head or of seeds that do not exist."""
+        positives, proposals, exact = (means[name] for name in COUNTS)
+        parts = {name: means[name] for name in LOSSES}
+        if positives > 0:
+            parts["filter_recall"] = proposals / positives
+        if proposals > 0:
+            parts["exact_moves"] = exact / proposals
         config = self.model.config
-        parts = {name: means[name] for name in LOSSES} | shares
         heads = {"filter": config.use_filter, "regression": config.use_regressor, "overlap": config.use_regressor}
         return {name: value for name, value in parts.items() if heads.get(name.partition("_")[0], True)}
