@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import PreTrainedTokenizerBase
 
 from hf_spanner import METHODS, SpanNERCollator, SpanNERModel
@@ -12,6 +14,27 @@ from hf_spanner.methods import trainer_of, training_arguments_of
 from hf_spanner.training.trainer import SpanNERTrainer
 
 LABELS = ("LOC", "ORG", "PER")
+
+
+class LargestTensor(TorchDispatchMode):
+    """Notes the most elements that any tensor made inside has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.num_elements = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for value in result if isinstance(result, (tuple, list)) else (result,):
+            if isinstance(value, Tensor):
+                self.num_elements = max(self.num_elements, value.untyped_storage().size() // value.element_size())
+        return result
+
+
+@pytest.fixture
+def largest_tensor() -> LargestTensor:
+    """A mode to enter; its `num_elements` then says how large a tensor grew."""
+    return LargestTensor()
 
 
 @pytest.fixture(params=sorted(METHODS))

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import (
     AutoModel,
     AutoTokenizer,
@@ -182,24 +181,9 @@ def test_blocks_of_rows_change_neither_scores_nor_gradients(
             torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
 
 
-class LargestTensor(TorchDispatchMode):
-    """Notes the most elements that any tensor made inside has."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.num_elements = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for value in result if isinstance(result, (tuple, list)) else (result,):
-            if isinstance(value, Tensor):
-                self.num_elements = max(self.num_elements, value.untyped_storage().size() // value.element_size())
-        return result
-
-
 @pytest.mark.parametrize("num_words", [48, 96])
 def test_no_tensor_outgrows_the_outputs_of_the_convolutions(
-    bopn: Make, monkeypatch: pytest.MonkeyPatch, num_words: int
+    bopn: Make, monkeypatch: pytest.MonkeyPatch, largest_tensor: Any, num_words: int
 ) -> None:
     """Case R-03, forward and backward: l tables of N^2 M L numbers side by side, never N^2 d span vectors (d = 256)."""
     monkeypatch.setattr(modeling_bopn, "BLOCK_ELEMENTS", 2**16)
@@ -208,7 +192,7 @@ def test_no_tensor_outgrows_the_outputs_of_the_convolutions(
     states = torch.randn(1, num_types + num_words, width)
     word_mask = torch.ones(1, num_words, dtype=torch.bool)
     labels = torch.tensor([[[1, 3, 0]]])
-    with LargestTensor() as largest:
+    with largest_tensor as largest:
         output = model.score_spans(states, word_mask, labels, model.decoding())
         model.compute_loss(output, labels).sum().backward()
     assert largest.num_elements <= max(2**16, 2 * num_words**2 * num_types * num_offsets, 2 * width * width)

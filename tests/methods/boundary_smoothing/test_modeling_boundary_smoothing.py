@@ -10,7 +10,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import AutoModel
 
 from hf_spanner.core.modeling_span_ner import SpanNERModel
@@ -241,30 +240,15 @@ def test_second_labels_of_a_span_are_unreachable(model: SpanNERModel) -> None:
     assert model.unreachable([]) == 0
 
 
-class LargestTensor(TorchDispatchMode):
-    """Notes the most elements that any tensor made inside has."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.num_elements = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for value in result if isinstance(result, (tuple, list)) else (result,):
-            if isinstance(value, Tensor):
-                self.num_elements = max(self.num_elements, value.untyped_storage().size() // value.element_size())
-        return result
-
-
 @pytest.mark.parametrize("num_words", [64, 128])
-def test_no_tensor_outgrows_the_score_table(num_words: int) -> None:
+def test_no_tensor_outgrows_the_score_table(largest_tensor: Any, num_words: int) -> None:
     """Case R-03, forward and backward: N^2 (C + 1) scores or N (C + 1) d queries, never N^2 (2 d + d_w) pairs."""
     size, num_classes = 24, 4
     biaffine = scorer(affine_size=size, width_embedding_size=25, max_width=50).train()
     starts, ends = torch.randn(1, num_words, size), torch.randn(1, num_words, size)
     is_legal = legal_spans(torch.ones(1, num_words, dtype=torch.bool))
     targets = torch.full((1, num_words, num_words, num_classes), 0.25)
-    with LargestTensor() as largest:
+    with largest_tensor as largest:
         boundary_smoothing_loss(biaffine(starts, ends), targets, is_legal).sum().backward()
     assert largest.num_elements <= num_words * num_classes * max(num_words, size)
     assert largest.num_elements < num_words**2 * size

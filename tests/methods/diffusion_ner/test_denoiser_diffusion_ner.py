@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from hf_spanner.methods.diffusion_ner import DiffusionNERConfig
 from hf_spanner.methods.diffusion_ner import denoiser_diffusion_ner as denoiser_module
@@ -113,27 +112,12 @@ def test_chunks_cover_everything_once_and_stay_small(chunk: int, monkeypatch: py
     assert (seen == 1).all()
 
 
-class LargestTensor(TorchDispatchMode):
-    """Notes the most elements that any tensor made inside has."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.num_elements = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for value in result if isinstance(result, (tuple, list)) else (result,):
-            if isinstance(value, Tensor):
-                self.num_elements = max(self.num_elements, value.untyped_storage().size() // value.element_size())
-        return result
-
-
-def test_no_tensor_holds_more_than_a_chunk_of_the_fusion(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_tensor_holds_more_than_a_chunk_of_the_fusion(monkeypatch: pytest.MonkeyPatch, largest_tensor: Any) -> None:
     """K 20, N 30, h 16, B 2, forward and backward: 2,000 numbers at a time, never 2 * 20 * 30 * 16 = 19,200."""
     monkeypatch.setattr(denoiser_module, "CPU_CHUNK", 2_000)
     pointer = WordPointer(SIZE)
     words, spans = torch.randn(2, 30, SIZE), torch.randn(2, 20, SIZE)
-    with LargestTensor() as largest:
+    with largest_tensor as largest:
         pointer(pointer.words(words), spans).sum().backward()
     assert largest.num_elements <= 2_000
 
