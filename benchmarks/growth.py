@@ -8,20 +8,19 @@ cost but that of decoding, which grows with the spans that a model believes in.
 """
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from statistics import median
-from time import perf_counter
 from typing import Any
 
 import torch
 import yaml
-from torch import Tensor
+from speed import seconds
+from subject import SEED, parsed_fields
 from transformers import BertConfig, set_seed
 
 from hf_spanner import METHODS, SpanNERModel
 
 VOCABULARY = 1_000
-SEED = 42
 
 
 def main() -> None:
@@ -38,7 +37,7 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     name, *values = arguments.field or ["-", "-"]
-    fixed = {key: yaml.safe_load(value) for key, _, value in (item.partition("=") for item in arguments.config)}
+    fixed = parsed_fields(arguments.config)
     print(f"{'words':>6}{'labels':>7}{name:>16}{'inference, ms':>15}{'training, ms':>14}")
     for num_words in arguments.words:
         for num_labels in arguments.labels:
@@ -98,17 +97,8 @@ def head_times(model: SpanNERModel, num_words: int, num_labels: int, repeats: in
 def milliseconds(prepare: Callable[[], Any], run: Callable[[], None], repeats: int) -> float:
     """Median time of a run, after one that does not count."""
     prepare()
-    return median(timed([run] * (repeats + 1))[1:]) * 1_000
-
-
-def timed(runs: Sequence[Callable[[], Tensor | None]]) -> list[float]:
-    """Seconds of each."""
-    seconds = []
-    for run in runs:
-        started = perf_counter()
-        run()
-        seconds.append(perf_counter() - started)
-    return seconds
+    run()
+    return median(seconds(run) for _ in range(repeats)) * 1_000
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import argparse
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -58,7 +58,7 @@ def recipe_of(arguments: argparse.Namespace, training: Mapping[str, Any]) -> Rec
         method=arguments.method,
         encoder=arguments.encoder,
         data=RecipeData(train=arguments.data),
-        model={name: yaml.safe_load(value) for name, _, value in (item.partition("=") for item in arguments.config)},
+        model=parsed_fields(arguments.config),
         training=training_arguments_of(arguments.method)(
             **quiet,
             load_best_model_at_end=False,
@@ -69,6 +69,11 @@ def recipe_of(arguments: argparse.Namespace, training: Mapping[str, Any]) -> Rec
             **training,
         ),
     )
+
+
+def parsed_fields(items: Sequence[str]) -> dict[str, Any]:
+    """Fields of a configuration from KEY=VALUE, the values in YAML."""
+    return {name: yaml.safe_load(value) for name, _, value in (item.partition("=") for item in items)}
 
 
 def new_model(recipe: Recipe, rows: Dataset, **fields: Any) -> SpanNERModel:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import PreTrainedTokenizerBase
@@ -31,10 +32,24 @@ class LargestTensor(TorchDispatchMode):
         return result
 
 
+class NoSynchronisation(TorchDispatchMode):
+    """Fails where a number would travel from the device to the host."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert func.overloadpacket not in (torch.ops.aten._local_scalar_dense, torch.ops.aten.nonzero), func
+        return func(*args, **(kwargs or {}))
+
+
 @pytest.fixture
 def largest_tensor() -> LargestTensor:
     """A mode to enter; its `num_elements` then says how large a tensor grew."""
     return LargestTensor()
+
+
+@pytest.fixture
+def no_synchronisation() -> NoSynchronisation:
+    """A mode to enter, in which nothing may wait for the device."""
+    return NoSynchronisation()
 
 
 @pytest.fixture(params=sorted(METHODS))

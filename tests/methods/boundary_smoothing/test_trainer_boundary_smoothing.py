@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from hf_spanner.methods.boundary_smoothing.loss_boundary_smoothing import legal_spans, smoothed_targets
 from hf_spanner.methods.boundary_smoothing.trainer_boundary_smoothing import (
@@ -84,20 +82,14 @@ def test_hard_targets_have_no_floor(tiny_model: Make, trainer_for: Make) -> None
     assert [entry["target_entropy"] for entry in trainer.state.log_history if "loss" in entry] == [0.0]
 
 
-class NoSynchronisation(TorchDispatchMode):
-    """Fails where a number would travel from the device to the host."""
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        assert func.overloadpacket not in (torch.ops.aten._local_scalar_dense, torch.ops.aten.nonzero), func
-        return func(*args, **(kwargs or {}))
-
-
-def test_parts_are_computed_without_waiting_for_the_device(tiny_model: Make, trainer_for: Make) -> None:
+def test_parts_are_computed_without_waiting_for_the_device(
+    tiny_model: Make, trainer_for: Make, no_synchronisation: Any
+) -> None:
     model = tiny_model()
     trainer = trainer_for(model, [TEN_WORDS])
     batch = trainer.span_collator([TEN_WORDS, ONE_WORD])
     output = model(**batch)
-    with NoSynchronisation():
+    with no_synchronisation:
         trainer.loss_parts(output, batch["labels"])
-    with pytest.raises(AssertionError), NoSynchronisation():
+    with pytest.raises(AssertionError), no_synchronisation:
         output.loss.item()
