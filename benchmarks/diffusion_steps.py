@@ -18,12 +18,11 @@ import torch
 from datasets import Dataset
 from matplotlib.figure import Figure
 from quality import environment
-from speed import Batch, encode_all, padded_batches, seconds
+from speed import Batch, encode_all, padded_batches, pipeline_scores, seconds
 from subject import selected_rows
 from transformers import AutoModel, AutoTokenizer
 
 from hf_spanner import SpanNERModel, SpanNERPipeline
-from hf_spanner.metrics.span_ner.scoring import score_spans
 
 GOLD_COLOUR, OTHER_COLOUR = "tab:green", "0.6"
 STRIP_HEIGHT, WORD_WIDTH = 1.1, 0.55  # inches
@@ -114,7 +113,7 @@ def measured(model: SpanNERModel, tokenizer: Any, rows: Dataset, arguments: argp
     print(f"{'steps':>5} {'spans':>14} {'F1':>7} {'sd':>6} {'ECE':>6} {'time':>6}  over the bare encoder")
     for amount, steps in product(amounts, arguments.steps):
         decoding = {**amount, "num_steps": steps}
-        scores = [sampled_scores(pipeline, rows, {**decoding, "seed": seed}) for seed in arguments.seeds]
+        scores = [pipeline_scores(pipeline, rows, {**decoding, "seed": seed}) for seed in arguments.seeds]
         f1 = [score["overall_f1"] for score in scores]
         result = {
             **decoding,
@@ -130,19 +129,6 @@ def measured(model: SpanNERModel, tokenizer: Any, rows: Dataset, arguments: argp
             flush=True,
         )
     return results
-
-
-def sampled_scores(pipeline: SpanNERPipeline, rows: Dataset, decoding: Mapping[str, Any]) -> dict[str, Any]:
-    """Strict scores of the rows with one seed of the noise."""
-    answers = pipeline(list(rows["tokens"]), pretokenized=True, **decoding)
-    found = [
-        [
-            {"start": e["word_start"], "end": e["word_end"], "label": e["entity_group"], "score": e["score"]}
-            for e in answer
-        ]
-        for answer in answers
-    ]
-    return score_spans(found, [list(entities) for entities in rows["entities"]])
 
 
 @torch.inference_mode()

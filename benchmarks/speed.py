@@ -136,15 +136,7 @@ def corpus_ratios(pipeline: SpanNERPipeline, rows: Dataset, repeats: int) -> tup
         [lambda: pipeline(words, pretokenized=True), lambda: pipeline(texts)],
         repeats,
     )
-    answers = pipeline(words, pretokenized=True)
-    found = [
-        [
-            {"start": e["word_start"], "end": e["word_end"], "label": e["entity_group"], "score": e["score"]}
-            for e in answer
-        ]
-        for answer in answers
-    ]
-    scores = score_spans(found, [list(entities) for entities in rows["entities"]])
+    scores = pipeline_scores(pipeline, rows, {})
     notes = [
         f"bare encoder: {len(rows) / unit:.1f} sentences a second in sorted batches of {BATCH_SIZE}",
         f"{scores['num_predicted']} entities predicted, {scores['num_gold']} in the data",
@@ -155,6 +147,19 @@ def corpus_ratios(pipeline: SpanNERPipeline, rows: Dataset, repeats: int) -> tup
             "corpus in file order, text in, character offsets out: rate", [1 / value for value in of_texts], 0.60, True
         ),
     ]
+
+
+def pipeline_scores(pipeline: SpanNERPipeline, rows: Dataset, decoding: Mapping[str, Any]) -> dict[str, Any]:
+    """Strict scores of what the pipeline finds in the words of the rows, with these settings of inference."""
+    answers = pipeline(list(rows["tokens"]), pretokenized=True, **decoding)
+    found = [
+        [
+            {"start": e["word_start"], "end": e["word_end"], "label": e["entity_group"], "score": e["score"]}
+            for e in answer
+        ]
+        for answer in answers
+    ]
+    return score_spans(found, [list(entities) for entities in rows["entities"]])
 
 
 def padded_batches(model: SpanNERModel, tokenizer: Any, texts: Sequence, batch_size: int = BATCH_SIZE) -> list[Batch]:
