@@ -9,26 +9,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from datasets import Dataset
 from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase, pipeline
 
-from hf_spanner import METHODS, SpanNERModel, load_rows
-from hf_spanner.core.calibration import PROMISES
+from hf_spanner import SpanNERModel, load_rows
 from hf_spanner.core.words import surface_offsets
 from hf_spanner.metrics.span_ner.scoring import score_spans
 from hf_spanner.training.calibration_fitting import rows_fingerprint
+from hf_spanner.training.decoding_options import add_decoding_options, given_decoding
 from hf_spanner.training.model_card import bin_table, label_table
 from hf_spanner.training.predictions import Spans, predictions_of_words
-
-OF_METHODS = {name for model in METHODS.values() for name in model.config_class.decoding_parameters}
-DECODING_PARAMETERS = sorted(OF_METHODS | set(PROMISES))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Score a saved model on a data file."""
     given = parsed_arguments(arguments)
-    decoding = {name: vars(given)[name] for name in DECODING_PARAMETERS if name in given}
+    decoding = given_decoding(given)
     tokenizer = AutoTokenizer.from_pretrained(given.model)
     raw = {"calibration": None, "temperature": 1.0} if given.raw else {}
     model = AutoModel.from_pretrained(given.model, **raw)
@@ -73,13 +69,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         action="store_true",
         help="score calibrated scores also on the rows that the calibration was fitted on",
     )
-    for name in DECODING_PARAMETERS:
-        parser.add_argument(
-            f"--{name.replace('_', '-')}",
-            type=yaml.safe_load,
-            default=argparse.SUPPRESS,
-            help="in place of the model's",
-        )
+    add_decoding_options(parser)
     return parser.parse_args(arguments)
 
 

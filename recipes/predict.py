@@ -18,17 +18,14 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
-import yaml
 from tqdm import tqdm
 from transformers import pipeline
 
-from hf_spanner import METHODS, SpanNERPipeline
-from hf_spanner.core.calibration import PROMISES
+from hf_spanner import SpanNERPipeline
 from hf_spanner.data.lines import decoded, text_lines
 from hf_spanner.data.schema import Problem, words_problem
+from hf_spanner.training.decoding_options import add_decoding_options, given_decoding
 
-OF_METHODS = {name for model in METHODS.values() for name in model.config_class.decoding_parameters}
-DECODING_PARAMETERS = sorted(OF_METHODS | set(PROMISES))
 SUFFIX_FORMATS = {".txt": "text", ".jsonl": "jsonl", ".json": "jsonl"}
 CHUNK = 1024  # records in memory at once, sorted by length inside the pipeline
 Record = dict[str, Any]
@@ -37,7 +34,7 @@ Record = dict[str, Any]
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write the entities of all texts."""
     given = parsed_arguments(arguments)
-    decoding = {name: vars(given)[name] for name in DECODING_PARAMETERS if name in given}
+    decoding = given_decoding(given)
     records = chain.from_iterable(input_records(source, given.format) for source in given.files or ["-"])
     num_done = 0
     if given.resume:
@@ -61,13 +58,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--output", type=Path, help="file to write; standard output if left out")
     parser.add_argument("--resume", action="store_true", help="go on behind the lines that the output file holds")
     parser.add_argument("--batch-size", type=int, default=32)
-    for name in DECODING_PARAMETERS:
-        parser.add_argument(
-            f"--{name.replace('_', '-')}",
-            type=yaml.safe_load,
-            default=argparse.SUPPRESS,
-            help="in place of the model's",
-        )
+    add_decoding_options(parser)
     given = parser.parse_args(arguments)
     if given.resume and given.output is None:
         parser.error("--resume needs --output")
