@@ -4,7 +4,8 @@
     python benchmarks/quality.py RECIPE --rows benchmarks/equal_budget.json:conll2003 --seeds 1 --name NAME a.b=c ...
 
 Each run adds one line to `results.jsonl` in the output folder and one file of predictions: a line for each test row
-with its number, `predicted` [start, end, label, score] and `gold` [start, end, label] in words, no text.
+with its number, `predicted` [start, end, label, score] and `gold` [start, end, label] in words, no text. `--splits dev
+test` does both for the development rows too, whose predictions calibration is fitted on.
 """
 
 import argparse
@@ -51,6 +52,7 @@ def main() -> None:
     parser.add_argument("--name", help="name of the run; the recipe's by default")
     parser.add_argument("--baseline", action="store_true", help="also train a token classifier")
     parser.add_argument("--only-baseline", action="store_true")
+    parser.add_argument("--splits", nargs="+", choices=SPLITS, default=["test"], help="rows to predict")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "predictions")
     arguments = parser.parse_intermixed_args()
     name = arguments.name or Path(arguments.recipe).stem
@@ -62,7 +64,7 @@ def main() -> None:
         for method, run in runs:
             started = time.time()
             set_seed(seed)
-            predicted = run(recipe, rows)
+            predicted = run(recipe, rows, arguments.splits)
             facts = {
                 "name": name,
                 "method": method,
@@ -73,7 +75,8 @@ def main() -> None:
                 "overrides": [text for text in arguments.overrides if not text.startswith(PRIVATE)],
                 **environment(),
             }
-            keep(arguments.output, facts, predicted, rows["test"])
+            for split, of_split in predicted.items():
+                keep(arguments.output, {**facts, "split": split}, of_split, rows[split])
 
 
 def selected_rows(recipe: Recipe, selection: str | None) -> dict[str, Any]:
@@ -89,8 +92,8 @@ def selected_rows(recipe: Recipe, selection: str | None) -> dict[str, Any]:
     }
 
 
-def span_run(recipe: Recipe, rows: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
-    """Predictions on the test rows of the recipe's model."""
+def span_run(recipe: Recipe, rows: Mapping[str, Any], splits: Sequence[str]) -> dict[str, list[list[dict[str, Any]]]]:
+    """Predictions of the recipe's model on the rows of each split."""
     tokenizer = AutoTokenizer.from_pretrained(recipe.encoder_folder)
     model = METHODS[recipe.method].from_encoder(recipe.encoder_folder, labels=label_set(rows["train"]), **recipe.model)
     trainer = trainer_of(recipe.method)(
@@ -102,11 +105,13 @@ def span_run(recipe: Recipe, rows: Mapping[str, Any]) -> list[list[dict[str, Any
     )
     trainer.train()
     trainer.save_model()
-    return trainer.predict(rows["test"]).predictions
+    return {split: trainer.predict(rows[split]).predictions for split in splits}
 
 
-def baseline_run(recipe: Recipe, rows: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
-    """Predictions on the test rows of a token classifier trained with the recipe's schedule and encoder rate."""
+def baseline_run(
+    recipe: Recipe, rows: Mapping[str, Any], splits: Sequence[str]
+) -> dict[str, list[list[dict[str, Any]]]]:
+    """Predictions of a token classifier trained with the recipe's schedule and encoder rate."""
     values = asdict(recipe.training)
     shared = {name: values[name] for name in SHARED_ARGUMENTS}
     arguments = TrainingArguments(
@@ -117,7 +122,7 @@ def baseline_run(recipe: Recipe, rows: Mapping[str, Any]) -> list[list[dict[str,
     )
     labels = label_set(rows["train"])
     model, tokenizer = train_baseline(recipe.encoder_folder, rows["train"].to_list(), labels, arguments)
-    return predict_baseline(model, tokenizer, rows["test"].to_list())
+    return {split: predict_baseline(model, tokenizer, rows[split].to_list()) for split in splits}
 
 
 def keep(folder: Path, facts: dict[str, Any], predicted: Sequence, rows: Any) -> None:
@@ -127,7 +132,9 @@ def keep(folder: Path, facts: dict[str, Any], predicted: Sequence, rows: Any) ->
     facts = facts | {name: value for name, value in scores.items() if name not in ("reliability", "per_label")}
     facts["f1_by_label"] = {label: of_label["f1"] for label, of_label in scores["per_label"].items()}
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{facts['name']}-{facts['method']}-seed{facts['seed']}.jsonl").open("w", encoding="utf-8") as file:
+    suffix = "" if facts["split"] == "test" else f"-{facts['split']}"
+    path = folder / f"{facts['name']}-{facts['method']}-seed{facts['seed']}{suffix}.jsonl"
+    with path.open("w", encoding="utf-8") as file:
         for row, (found, wanted) in enumerate(zip(predicted, gold, strict=True)):
             line = {
                 "row": row,
@@ -137,7 +144,7 @@ def keep(folder: Path, facts: dict[str, Any], predicted: Sequence, rows: Any) ->
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
     with (folder / "results.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(facts, ensure_ascii=False) + "\n")
-    shown = ("name", "method", "seed", "overall_f1", "overall_ece", "overall_precision", "overall_recall", "minutes")
+    shown = ("name", "split", "method", "seed", "overall_f1", "overall_ece", "minutes")
     print({key: round(facts[key], 4) if isinstance(facts[key], float) else facts[key] for key in shown}, flush=True)
 
 
