@@ -4,6 +4,7 @@
 
 Draws the noisy spans of some sentences, a strip for the noise and one for each step, then measures the model with each
 number of steps and of noisy spans, fixed or in proportion to the words. Needs matplotlib (the extra `plots`).
+`--base-rows 80` instead times an untrained model on a random encoder of BERT-base's shape on so many rows.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from matplotlib.figure import Figure
 from quality import environment
 from speed import Batch, encode_all, padded_batches, pipeline_scores, seconds
 from subject import selected_rows
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoModel, AutoTokenizer, BertConfig
 
 from hf_spanner import SpanNERModel, SpanNERPipeline
 
@@ -44,6 +45,7 @@ def main() -> None:
     )
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3], help="of the noise")
     parser.add_argument("--repeats", type=int, default=3, help="rounds of timing; the median round counts")
+    parser.add_argument("--base-rows", type=int, help="only time a random encoder of BERT-base's shape")
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
     rows = selected_rows(arguments)
@@ -51,6 +53,9 @@ def main() -> None:
     if model.config.model_type != "diffusion_ner":
         raise ValueError(f"--model must be one of diffusion_ner, got {model.config.model_type}")
     tokenizer = AutoTokenizer.from_pretrained(arguments.model)
+    if arguments.base_rows is not None:
+        time_base_shape(model, tokenizer, rows, arguments)
+        return
     arguments.output.mkdir(parents=True, exist_ok=True)
     for place in chosen_sentences(rows) if arguments.sentences is None else arguments.sentences:
         draw_path(model, tokenizer, rows[place], arguments.output / f"path_{place}.png")
@@ -141,6 +146,23 @@ def relative_time(model: SpanNERModel, batches: Sequence[Batch], decoding: Mappi
 
     encoder = model.word_encoder.encoder
     return median(seconds(decode_all) / seconds(lambda: encode_all(encoder, batches)) for _ in range(repeats))
+
+
+def time_base_shape(model: SpanNERModel, tokenizer: Any, rows: Dataset, arguments: argparse.Namespace) -> None:
+    """Time of each number of steps over that of a bare encoder as large as BERT-base.
+
+    An untrained head draws the noisy spans to few places, which would flatter; with an embedding of the slot no two
+    spans are equal, so all are computed.
+    """
+    fields = {"encoder_config": BertConfig(), "id2label": model.config.id2label, "has_slot_embedding": True}
+    large = type(model)(type(model.config)(**fields)).eval()
+    step = max(1, len(rows) // arguments.base_rows)
+    batches = padded_batches(large, tokenizer, list(rows["tokens"])[::step])
+    for steps in arguments.steps:
+        ratio = relative_time(large, batches, {"num_steps": steps}, arguments.repeats)
+        print(f"BERT-base's shape, {steps} steps, {large.config.num_spans} spans: {ratio:.2f} x the bare encoder")
+    facts = {"data": f"{Path(arguments.data).name}, every {step}th row", **environment()}
+    print(", ".join(f"{name}: {value}" for name, value in facts.items()))
 
 
 def amount_name(result: Mapping[str, Any]) -> str:

@@ -1,0 +1,178 @@
+"""What calibration and promised thresholds do to saved predictions of `quality.py`, from split to split and by halves.
+
+    python benchmarks/calibration.py benchmarks/predictions/gum_full-*-seed42.jsonl --json calibration.json
+
+For each file of test predictions: the calibration error as it is; by a map fitted on the development rows, where the
+file of the same name with `-dev` is there; and the mean over random halves of the test rows, the map fitted on one and
+judged on the other, which makes both alike. The floor is the error that scores of this spread would show if they were
+true probabilities: so many predictions cannot show less. Thresholds are laid and tested as `recipes/calibrate.py`
+does, within one half, and judged on the other.
+"""
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import binom
+
+from hf_spanner.core.calibration import PARAMETERS, calibrated_score
+from hf_spanner.metrics.span_ner.reliability import calibration_error
+from hf_spanner.training.calibration_fitting import ScoredPredictions, fitted_calibration, scored_predictions
+from hf_spanner.training.threshold_promises import found_gold, halves, threshold_promises
+
+SOURCE = {"name": "predictions", "num_rows": 1, "fingerprint": ""}
+FIELDS = ("start", "end", "label", "score")
+Spans = list[list[dict[str, Any]]]
+
+
+class Rows(NamedTuple):
+    """Predicted and gold entities of rows."""
+
+    predicted: Spans
+    gold: Spans
+
+    def where(self, mask: np.ndarray) -> "Rows":
+        """The rows that a mask keeps."""
+        chosen = np.flatnonzero(mask).tolist()
+        return Rows([self.predicted[row] for row in chosen], [self.gold[row] for row in chosen])
+
+    def scored(self) -> ScoredPredictions:
+        """All predictions, and whether each is right."""
+        return scored_predictions(self.predicted, self.gold)
+
+
+def main() -> None:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("--splits", type=int, default=20)
+    parser.add_argument("--precision", nargs="*", type=float, default=[0.9, 0.95])
+    parser.add_argument("--delta", type=float, default=0.05)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    results = {}
+    for file in arguments.files:
+        test = read_rows(file)
+        dev_file = file.with_name(f"{file.stem}-dev.jsonl")
+        dev = read_rows(dev_file) if dev_file.exists() else None
+        errors = calibration_errors(dev, test, arguments.splits)
+        promises = {
+            target: promise_results(dev, test, target, arguments.delta, arguments.splits)
+            for target in arguments.precision
+        }
+        results[file.stem] = {"errors": errors, "promises": promises}
+        print(f"\n{file.stem}: {len(test.gold)} rows, {len(test.scored().scores)} predictions")
+        print("  " + ", ".join(f"{name} {value:.3f}" for name, value in errors.items()))
+        for target, of_target in promises.items():
+            print(f"  precision {target}: " + ", ".join(f"{name} {value}" for name, value in of_target.items()))
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+
+
+def read_rows(file: Path) -> Rows:
+    """The rows of a file of predictions."""
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    predicted, gold = (
+        [[dict(zip(FIELDS, span, strict=False)) for span in line[side]] for line in lines]
+        for side in ("predicted", "gold")
+    )
+    return Rows(predicted, gold)
+
+
+def calibration_errors(dev: Rows | None, test: Rows, num_splits: int) -> dict[str, float]:
+    """Error of raw scores, of each map from the development rows, and of each map over random halves."""
+    raw = test.scored()
+    errors = {"raw": error(raw)}
+    if dev is not None:
+        errors["raw on dev"] = error(dev.scored())
+        for kind in PARAMETERS:
+            errors[f"{kind} from dev"] = error(mapped(fitted(kind, dev), raw))
+    of_splits: dict[str, list[float]] = {}
+    for seed in range(num_splits):
+        is_fitted = half(test, seed)
+        fitting, judged = test.where(is_fitted), test.where(~is_fitted).scored()
+        of_splits.setdefault("raw by halves", []).append(error(judged))
+        for kind in PARAMETERS:
+            calibrated = mapped(fitted(kind, fitting), judged)
+            of_splits.setdefault(f"{kind} by halves", []).append(error(calibrated))
+            if kind == "platt":
+                is_right = np.random.default_rng(seed).random(len(calibrated.scores)) < calibrated.scores
+                of_splits.setdefault("floor by halves", []).append(error(calibrated._replace(correct=is_right)))
+    return errors | {name: float(np.mean(values)) for name, values in of_splits.items()}
+
+
+def promise_results(dev: Rows | None, test: Rows, target: float, delta: float, num_splits: int) -> dict[str, Any]:
+    """How often a promised threshold was given and broken, the precision got, and the share of predictions kept.
+
+    The judged rows have sampling errors of their own: `below` counts a precision below the target, `clearly below` one
+    so low that a true precision at the target would show it in less than delta of the cases.
+    """
+    outcomes = []
+    for seed in range(num_splits):
+        is_fitted = half(test, seed)
+        outcomes.append(promised(test.where(is_fitted), test.where(~is_fitted), target, delta, seed))
+    given = [outcome for outcome in outcomes if outcome is not None]
+    results: dict[str, Any] = {"given": f"{len(given)} of {num_splits}"}
+    if given:
+        num_right, num_kept, num_all = np.array(given).T
+        results |= {
+            "below": int((num_right / num_kept < target).sum()),
+            "clearly below": int((binom.cdf(num_right, num_kept, target) < delta).sum()),
+            "mean precision": round(float((num_right / num_kept).mean()), 3),
+            "mean share kept": round(float((num_kept / num_all).mean()), 3),
+        }
+    if dev is not None:
+        outcome = promised(dev, test, target, delta, 0)
+        results["from dev"] = "none" if outcome is None else "{}/{} right, of {}".format(*outcome)
+    return results
+
+
+def promised(fitting: Rows, judged: Rows, target: float, delta: float, seed: int) -> tuple[int, int, int] | None:
+    """Right, kept and all of the judged predictions by the threshold that `fitting` promises, None without one."""
+    is_mapped = half(fitting, seed + 1_000)
+    mapping, testing = fitting.where(is_mapped), fitting.where(~is_mapped)
+    calibration = fitted("platt", mapping)
+    promises = threshold_promises(
+        calibration,
+        mapping.scored(),
+        testing.scored(),
+        found_gold(*testing),
+        precision=[target],
+        recall=[],
+        delta=delta,
+        decoding={},
+    )
+    threshold = promises["precision"][0]["all"]
+    if threshold is None:
+        return None
+    calibrated = mapped(calibration, judged.scored())
+    is_kept = calibrated.scores >= threshold
+    return int(calibrated.correct[is_kept].sum()), int(is_kept.sum()), len(is_kept)
+
+
+def half(rows: Rows, seed: int) -> np.ndarray:
+    """A random half of the rows."""
+    return halves([{}] * len(rows.gold), seed)
+
+
+def fitted(kind: str, rows: Rows) -> Mapping[str, Any]:
+    """The map of one kind for all labels."""
+    return fitted_calibration(kind, rows.scored(), fitted_on=SOURCE)
+
+
+def mapped(calibration: Mapping[str, Any], predictions: ScoredPredictions) -> ScoredPredictions:
+    """Predictions with calibrated scores."""
+    scores: Sequence[float] = [calibrated_score(score, calibration["all"]) for score in predictions.scores.tolist()]
+    return predictions._replace(scores=np.array(scores, dtype=float))
+
+
+def error(predictions: ScoredPredictions) -> float:
+    """ECE in ten equal bins."""
+    return calibration_error(predictions.scores.tolist(), predictions.correct.tolist())["ece"]
+
+
+if __name__ == "__main__":
+    main()
