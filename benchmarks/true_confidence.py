@@ -1,0 +1,63 @@
+"""How near scores come to the true probabilities of the quickstart corpus, from predictions that `quality.py` kept.
+
+    python benchmarks/quality.py recipes/bopn/quickstart.yaml --name quickstart --splits dev test
+    python benchmarks/true_confidence.py benchmarks/predictions/quickstart*-seed42.jsonl
+
+The corpus says how likely each span was to be annotated; a span that it does not name could never be. Beside the
+calibration error against gold stands the mean absolute error against that truth: over all predictions, over those of
+the entities whose edge a coin decided, and over the certain ones. Raw, then by each map fitted on the development rows.
+"""
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from calibration import Rows, error, fitted, mapped, read_rows
+
+from hf_spanner.core.calibration import PARAMETERS
+from hf_spanner.training.calibration_fitting import ScoredPredictions
+
+DATA = Path(__file__).parent.parent / "recipes" / "quickstart_data"
+SpanKey = tuple[int, int, int, str]  # row, start, end, label
+
+
+def main() -> None:
+    """Print one line for each file and map."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("files", nargs="+", type=Path, help="test predictions, with those of `-dev` beside them")
+    arguments = parser.parse_args()
+    truth = true_probabilities()
+    print(f"{'file':<48}{'scores':<13}{'ECE':>7}{'truth':>8}{'coins':>8}{'certain':>9}")
+    for file in arguments.files:
+        rows, dev = read_rows(file), read_rows(file.with_name(f"{file.stem}-dev.jsonl"))
+        print_errors(file.stem, "raw", rows, rows.scored(), truth)
+        for kind in PARAMETERS:
+            print_errors(file.stem, kind, rows, mapped(fitted(kind, dev), rows.scored()), truth)
+
+
+def true_probabilities() -> dict[SpanKey, float]:
+    """Probability of every span of the test split that could have been annotated."""
+    lines = (DATA / "test.jsonl").read_text(encoding="utf-8").splitlines()
+    places = {json.loads(line)["id"]: row for row, line in enumerate(lines)}
+    coins = map(json.loads, (DATA / "test_coins.jsonl").read_text(encoding="utf-8").splitlines())
+    return {(places[coin["id"]], coin["start"], coin["end"], coin["label"]): coin["probability"] for coin in coins}
+
+
+def print_errors(
+    name: str, kind: str, rows: Rows, predictions: ScoredPredictions, truth: Mapping[SpanKey, float]
+) -> None:
+    """One line: calibration error, and the mean distances to the truth."""
+    keys = [
+        (row, one["start"], one["end"], one["label"]) for row, of_row in enumerate(rows.predicted) for one in of_row
+    ]
+    true = np.array([truth.get(key, 0.0) for key in keys])
+    distances = np.abs(predictions.scores - true)
+    has_coin = (true > 0) & (true < 1)
+    shown = (error(predictions), distances.mean(), distances[has_coin].mean(), distances[true == 1].mean())
+    print(f"{name:<48}{kind:<13}" + "".join(f"{value:>8.3f}" for value in shown), f"{len(keys):>6} predictions")
+
+
+if __name__ == "__main__":
+    main()
