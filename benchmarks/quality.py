@@ -49,7 +49,7 @@ def main() -> None:
     parser.add_argument("overrides", nargs="*", help="settings such as model.smoothing_epsilon=0.2")
     parser.add_argument("--seeds", nargs="+", type=int, default=[42])
     parser.add_argument("--rows", help="FILE:KEY, row numbers of each split")
-    parser.add_argument("--train-rows", type=int, help="train on the first of these rows only")
+    parser.add_argument("--train-every", type=int, default=1, metavar="N", help="train on every Nth row only")
     parser.add_argument("--name", help="name of the run; the recipe's by default")
     parser.add_argument("--baseline", action="store_true", help="also train a token classifier")
     parser.add_argument("--only-baseline", action="store_true")
@@ -60,8 +60,7 @@ def main() -> None:
     for seed in arguments.seeds:
         recipe = Recipe.from_yaml(arguments.recipe, [*arguments.overrides, f"training.seed={seed}"])
         rows = selected_rows(recipe, arguments.rows)
-        if arguments.train_rows is not None:
-            rows["train"] = rows["train"].select(range(arguments.train_rows))
+        rows["train"] = rows["train"].select(range(0, len(rows["train"]), arguments.train_every))
         runs = [] if arguments.only_baseline else [(recipe.method, span_run)]
         runs += [("token_classification", baseline_run)] if arguments.baseline or arguments.only_baseline else []
         for method, run in runs:
