@@ -1,4 +1,4 @@
-"""Score a saved model on a data file: strict, boundary and calibration scores, a table of labels, the reliability bins.
+"""Score a saved model on a data file: strict and boundary F1, calibration, intervals, tables of labels and bins.
 
 python recipes/evaluate.py MODEL DATA --output scores.json --threshold 0.5
 """
@@ -14,8 +14,9 @@ from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase, pipe
 
 from hf_spanner import SpanNERModel, load_rows
 from hf_spanner.core.words import surface_offsets
+from hf_spanner.metrics.span_ner.resampling import num_documents
 from hf_spanner.metrics.span_ner.scoring import score_spans
-from hf_spanner.training.calibration_fitting import rows_fingerprint
+from hf_spanner.training.calibration_fitting import refuse_fitted_rows
 from hf_spanner.training.decoding_options import add_decoding_options, given_decoding
 from hf_spanner.training.model_card import bin_table, label_table
 from hf_spanner.training.predictions import Spans, predictions_of_words
@@ -33,13 +34,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows = load_rows(given.data, split=given.split, split_hyphens=model.config.split_hyphens)
     if not given.allow_fitted_rows:
         refuse_fitted_rows(model.config.calibration, rows)
-    predicted, gold = predictions_of_words(model, tokenizer, rows, given.batch_size)
-    scores = {"words": score_spans(predicted, gold, num_bins=given.num_bins)}
+    documents = list(rows["document"])
+    sides = {"words": predictions_of_words(model, tokenizer, rows, given.batch_size)}
     if given.joined_text:
-        predicted, gold = predictions_of_text(model, tokenizer, rows, given.batch_size)
-        scores["joined_text"] = score_spans(predicted, gold, num_bins=given.num_bins)
+        sides["joined_text"] = predictions_of_text(model, tokenizer, rows, given.batch_size)
+    scores = {
+        side: score_spans(
+            predicted,
+            gold,
+            num_bins=given.num_bins,
+            documents=documents,
+            num_resamples=given.num_resamples if num_documents(documents) > 1 else 0,
+        )
+        for side, (predicted, gold) in sides.items()
+    }
     for side, of_side in scores.items():
-        print(report(of_side, f"{given.data}, {TITLES[side]}, {len(rows):,} rows"))
+        print(report(of_side, f"{given.data}, {TITLES[side]}, {len(rows):,} rows", documents))
     if given.output is not None:
         result = {"decoding": dict(model.decoding()), **scores["words"]}
         result |= {side: of_side for side, of_side in scores.items() if side != "words"}
@@ -58,6 +68,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--output", type=Path, help="JSON file for all scores")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--num-bins", type=int, default=10, help="bins of the calibration error")
+    parser.add_argument("--num-resamples", type=int, default=1000, help="of the documents, for intervals; 0 for none")
     parser.add_argument(
         "--joined-text",
         action="store_true",
@@ -71,17 +82,6 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     add_decoding_options(parser)
     return parser.parse_args(arguments)
-
-
-def refuse_fitted_rows(calibration: Mapping[str, Any] | None, rows: Dataset) -> None:
-    """Raise a ValueError if these are the rows that the calibration was fitted on."""
-    if calibration is None or calibration["fitted_on"]["fingerprint"] != rows_fingerprint(rows):
-        return
-    fitted_on = calibration["fitted_on"]
-    raise ValueError(
-        f"data must be other rows than those that the calibration was fitted on, got the same {len(rows):,} rows "
-        f"({fitted_on['name']}); give --raw for raw scores, or --allow-fitted-rows for scores that flatter"
-    )
 
 
 def predictions_of_text(
@@ -109,13 +109,39 @@ def character_entities(row: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def report(scores: Mapping[str, Any], title: str) -> str:
+def report(scores: Mapping[str, Any], title: str, documents: Sequence[str | None]) -> str:
     """The scores in words and tables."""
     head = (
         f"{title}: strict F1 {100 * scores['overall_f1']:.2f}, precision {100 * scores['overall_precision']:.2f}, "
         f"recall {100 * scores['overall_recall']:.2f}, ECE {scores['overall_ece']:.4f}"
     )
-    return "\n\n".join([head, label_table(scores), bin_table(scores["reliability"]), ""])
+    further = (
+        f"Maximum calibration error {scores['overall_mce']:.4f}, ECE in bins of equal mass "
+        f"{scores['overall_ece_mass']:.4f}, Brier score {scores['overall_brier']:.4f}, "
+        f"average precision {scores['average_precision']:.4f}"
+    )
+    lines = [head, interval_line(scores, documents), further]
+    return "\n\n".join(["\n".join(lines), label_table(scores), bin_table(scores["reliability"]), ""])
+
+
+def interval_line(scores: Mapping[str, Any], documents: Sequence[str | None]) -> str:
+    """The intervals, or why there are none, and what counts as a document."""
+    nameless = sum(name is None for name in documents)
+    note = f"; {nameless:,} rows name no document and count as one each" if nameless else ""
+    if "intervals" not in scores:
+        return f"No intervals: {num_documents(documents):,} documents{note}"
+    intervals = scores["intervals"]
+    ends = {name: [intervals[name][end] for end in ("low", "high")] for name in scores if name in intervals}
+    parts = [
+        "F1 {:.2f} to {:.2f}".format(*(100 * end for end in ends["overall_f1"])),
+        "precision {:.2f} to {:.2f}".format(*(100 * end for end in ends["overall_precision"])),
+        "recall {:.2f} to {:.2f}".format(*(100 * end for end in ends["overall_recall"])),
+        "ECE {:.4f} to {:.4f}".format(*ends["overall_ece"]),
+    ]
+    return (
+        f"{100 * intervals['confidence_level']:g}% intervals: {', '.join(parts)} "
+        f"({intervals['num_resamples']:,} resamples of {intervals['num_documents']:,} documents{note})"
+    )
 
 
 if __name__ == "__main__":

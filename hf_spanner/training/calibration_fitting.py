@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -169,6 +169,25 @@ def rows_fingerprint(rows: Iterable[Mapping[str, Any]]) -> str:
     """
     of_rows = sorted(hashlib.sha256(json.dumps(list(row["tokens"])).encode()).digest() for row in rows)
     return hashlib.sha256(b"".join(of_rows)).hexdigest()
+
+
+def refuse_fitted_rows(calibration: Mapping[str, Any] | None, rows: Collection[Mapping[str, Any]]) -> None:
+    """Refuse to judge calibrated scores on the rows that the calibration was fitted on.
+
+    Args:
+        calibration: Of a model's configuration.
+        rows: Rows with `tokens`.
+
+    Raises:
+        ValueError: If these are the rows of the fit.
+    """
+    if calibration is None or calibration["fitted_on"]["fingerprint"] != rows_fingerprint(rows):
+        return
+    fitted_on = calibration["fitted_on"]
+    raise ValueError(
+        f"data must be other rows than those that the calibration was fitted on, got the same {len(rows):,} rows "
+        f"({fitted_on['name']}); give --raw for raw scores, or --allow-fitted-rows for scores that flatter"
+    )
 
 
 def _log_odds(scores: np.ndarray) -> np.ndarray:

@@ -4,7 +4,10 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
+import numpy as np
 from cast import COINS
+
+from hf_spanner.metrics.span_ner.reliability import bin_numbers, calibration_error
 
 Row = dict
 SpanKey = tuple[str, int, int, str]  # row id, start, end, label
@@ -58,14 +61,10 @@ def calibration_errors(predictions: dict[SpanKey, float], gold: set[SpanKey]) ->
 
     The expected one is what sampling alone gives: for each bin sqrt(2 / pi) times the standard deviation of its hits.
     """
-    gaps: dict[int, list[float]] = defaultdict(list)
-    variances: dict[int, list[float]] = defaultdict(list)
-    for key, probability in predictions.items():
-        number = math.ceil(probability * NUM_BINS - 1e-9)
-        gaps[number].append((key in gold) - probability)
-        variances[number].append(probability * (1 - probability))
-    realised = math.fsum(abs(math.fsum(gap)) for gap in gaps.values()) / len(predictions)
-    expected = math.fsum(math.sqrt(2 / math.pi * math.fsum(spread)) for spread in variances.values()) / len(predictions)
+    scores = np.array([round(probability, 9) for probability in predictions.values()])  # so that .15 + .15 is .3
+    realised = calibration_error(scores.tolist(), [key in gold for key in predictions], NUM_BINS)["ece"]
+    variances = np.bincount(bin_numbers(scores, NUM_BINS), weights=scores * (1 - scores))
+    expected = math.fsum(np.sqrt(2 / math.pi * variances)) / len(predictions)
     return realised, expected
 
 

@@ -56,7 +56,9 @@ predictions, references = json.load(sys.stdin)
 metric = evaluate.load(sys.argv[1])
 print(json.dumps({
     "class": type(metric).__name__,
-    "result": metric.compute(predictions=predictions, references=references, num_bins=5, zero_division=1.0),
+    "result": metric.compute(
+        predictions=predictions, references=references, num_bins=5, zero_division=1.0, num_resamples=20, seed=3
+    ),
 }))
 """
 
@@ -81,15 +83,23 @@ def test_loads_by_folder_without_the_package_and_without_a_network(tmp_path):
     assert finished.returncode == 0, finished.stderr
     answer = json.loads(finished.stdout.splitlines()[-1])
     assert answer["class"] == "SpanNERMetric"
-    assert answer["result"] == score_spans(PREDICTIONS, REFERENCES, num_bins=5, zero_division=1.0)
+    options = {"num_bins": 5, "zero_division": 1.0, "num_resamples": 20, "seed": 3}
+    assert answer["result"] == score_spans(PREDICTIONS, REFERENCES, **options)
 
 
 def test_folder_needs_only_numpy_datasets_and_evaluate():
-    sources = "".join((FOLDER / name).read_text(encoding="ascii") for name in ("span_ner.py", "scoring.py"))
-    assert "from .scoring import score_spans" in sources
+    sources = "".join(path.read_text(encoding="ascii") for path in FOLDER.glob("*.py"))
     assert "hf_spanner." not in sources
     roots = {line.split()[1].split(".")[0] for line in sources.splitlines() if line.startswith(("import ", "from "))}
     assert roots - {""} <= {*sys.stdlib_module_names, "numpy", "datasets", "evaluate"}
+
+
+def test_metric_file_imports_from_every_file_of_the_folder():
+    """The loader follows the imports of this one file only."""
+    own = (FOLDER / "span_ner.py").read_text(encoding="ascii")
+    others = {path.stem for path in FOLDER.glob("*.py")} - {"__init__", "span_ner"}
+    assert others == {"curves", "matching", "reliability", "resampling", "scoring"}
+    assert [name for name in others if f"\nfrom .{name} import " not in own] == []
 
 
 def test_result_is_that_of_score_spans(metric):
@@ -106,6 +116,13 @@ def test_options_reach_the_scores(metric):
     assert len(result["reliability"]) == 4
     assert result["per_label"]["PER"]["precision"] == 1.0
     assert metric.compute(predictions=predictions, references=references)["per_label"]["PER"]["precision"] == 0.0
+
+
+def test_options_of_intervals_reach_the_scores(metric):
+    options = {"documents": ["a", None, "a"], "num_resamples": 40, "confidence_level": 0.5, "seed": 2}
+    result = metric.compute(predictions=PREDICTIONS, references=REFERENCES, **options)
+    assert result == score_spans(PREDICTIONS, REFERENCES, **options)
+    assert result["intervals"]["num_documents"] == 2
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (2, 1), (1, 2)])
@@ -130,7 +147,8 @@ def test_first_batch_without_spans_and_single_texts_are_fine(metric):
 def test_empty_input_gives_zeros_and_never_nan(metric, texts):
     result = metric.compute(predictions=texts, references=texts)
     numbers = [value for value in result.values() if isinstance(value, (int, float))]
-    assert numbers == [0.0] * 13
+    assert numbers == [0.0] * 17
+    assert set(result["brier_split"].values()) == {0.0}
     assert result["per_label"] == {}
     assert all(math.isfinite(number) for number in numbers)
 
@@ -167,4 +185,6 @@ def test_example_of_the_card(metric):
     assert result["overall_f1"] == 0.5
     assert result["overall_ece"] == pytest.approx(0.35)
     card = (FOLDER / "README.md").read_text(encoding="utf-8")
-    assert [key for key in result if f"`{key}`" not in card] == []
+    with_intervals = metric.compute(predictions=predictions, references=references, num_resamples=10)
+    named = [*with_intervals, *with_intervals["intervals"]]
+    assert [key for key in named if f"`{key}`" not in card] == []

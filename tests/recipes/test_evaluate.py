@@ -9,6 +9,7 @@ import pytest
 from transformers import AutoModel, AutoTokenizer
 
 from hf_spanner import SpanNERTrainer, SpanNERTrainingArguments
+from hf_spanner.metrics.span_ner.resampling import bootstrap_intervals
 from hf_spanner.metrics.span_ner.scoring import score_spans
 
 
@@ -103,3 +104,40 @@ def test_neighbouring_sentences_are_read_as_in_training(
     found, _ = evaluate.predictions_of_words(model, tokenizer, together, 32)
     alone, _ = evaluate.predictions_of_words(model, tokenizer, apart, 32)
     assert found != alone
+
+
+def test_intervals_are_over_documents_and_the_report_says_of_which(
+    program: Callable,
+    saved_model: Path,
+    rows: list,
+    write_jsonl: Callable,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture,
+) -> None:
+    """Two rows of one document, the others without a name."""
+    named = [row | {"document": "one"} if place < 2 else row for place, row in enumerate(rows)]
+    target, data = tmp_path / "scores.json", str(write_jsonl("rows.jsonl", named))
+    program("evaluate").main([str(saved_model), data, "--num-resamples", "50", "--output", str(target)])
+    intervals = json.loads(target.read_text(encoding="utf-8"))["intervals"]
+    model, tokenizer = AutoModel.from_pretrained(saved_model), AutoTokenizer.from_pretrained(saved_model)
+    predicted, gold = program("evaluate").predictions_of_words(model, tokenizer, named, 32)
+    assert intervals == bootstrap_intervals(
+        predicted, gold, documents=[row.get("document") for row in named], num_resamples=50
+    )
+    printed = capsys.readouterr().out
+    f1 = intervals["overall_f1"]
+    assert f"95% intervals: F1 {100 * f1['low']:.2f} to {100 * f1['high']:.2f}, precision " in printed
+    nameless = len(rows) - 2
+    assert (
+        f"50 resamples of {nameless + 1} documents; {nameless} rows name no document and count as one each" in printed
+    )
+
+
+def test_one_document_has_no_intervals(
+    program: Callable, saved_model: Path, rows: list, write_jsonl: Callable, capsys: pytest.CaptureFixture
+) -> None:
+    data = str(write_jsonl("rows.jsonl", [row | {"document": "one"} for row in rows]))
+    program("evaluate").main([str(saved_model), data])
+    printed = capsys.readouterr().out
+    assert "No intervals: 1 documents\n" in printed
+    assert "Maximum calibration error" in printed

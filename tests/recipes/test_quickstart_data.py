@@ -53,7 +53,8 @@ def json_lines(name: str) -> list[dict]:
 
 def check(folder: Path, hash_seed: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(folder / "generate.py"), "--check"]
-    return subprocess.run(command, capture_output=True, text=True, env={"PYTHONHASHSEED": hash_seed}, check=False)
+    environment = {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(FOLDER.parents[1])}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 
 
 def test_committed_files_are_what_the_grammar_gives(generate: ModuleType):

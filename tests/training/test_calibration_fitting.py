@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 
 from hf_spanner.core.calibration import CalibrationRule, calibrated_score
-from hf_spanner.metrics.span_ner.scoring import calibration_error
+from hf_spanner.metrics.span_ner.reliability import calibration_error
 from hf_spanner.training.calibration_fitting import (
     FITS,
     MIN_PREDICTIONS,

@@ -1,15 +1,31 @@
 """The `evaluate` metric for labelled spans; loads with `evaluate.load("<this folder>")`, without the package."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import datasets
 import evaluate
 
+from .curves import precision_recall_curve
+from .matching import SpanLists
+from .reliability import brier_split, calibration_error
+from .resampling import paired_bootstrap
 from .scoring import score_spans
+
+# The loader of `evaluate` copies only the files that this one imports from, so it names every file of the folder.
+__all__ = [
+    "SpanNERMetric",
+    "brier_split",
+    "calibration_error",
+    "paired_bootstrap",
+    "precision_recall_curve",
+    "score_spans",
+]
 
 _DESCRIPTION = """\
 Scores labelled spans (flat, nested or overlapping): strict precision, recall and F1 (micro, macro, per label),
-boundary-only precision, recall and F1, and the expected calibration error with its reliability bins.
+boundary-only precision, recall and F1; calibration errors with reliability bins, Brier score with its parts, average
+precision; on request bootstrap intervals over documents.
 """
 
 _INPUTS_DESCRIPTION = """\
@@ -19,11 +35,16 @@ Args:
     references: one list per text of {"start": int, "end": int, "label": str}, in the same order of texts.
     num_bins: number of calibration bins (low, high], default 10.
     zero_division: value of an undefined ratio, default 0.0.
+    documents: for intervals, the document of each text, default each text its own.
+    num_resamples: number of bootstrap resamples of the documents, default 0: no intervals.
+    confidence_level: of the intervals, default 0.95.
+    seed: of the resamples, default 0.
 
 Returns:
-    dict with overall_precision, overall_recall, overall_f1, overall_ece, macro_precision, macro_recall, macro_f1,
-    boundary_precision, boundary_recall, boundary_f1, num_gold, num_predicted, num_correct, duplicates_removed,
-    reliability and per_label. The README of this folder defines every key.
+    dict with overall_precision, overall_recall, overall_f1, overall_ece, overall_mce, overall_ece_mass, overall_brier,
+    brier_split, average_precision, macro_precision, macro_recall, macro_f1, boundary_precision, boundary_recall,
+    boundary_f1, num_gold, num_predicted, num_correct, duplicates_removed, reliability, per_label and, if there are
+    resamples, intervals. The README of this folder defines every key.
 
 Example:
     >>> metric = evaluate.load("hf_spanner/metrics/span_ner")
@@ -51,7 +72,7 @@ _CITATION = """\
 
 @evaluate.utils.file_utils.add_start_docstrings(_DESCRIPTION, _INPUTS_DESCRIPTION)
 class SpanNERMetric(evaluate.Metric):
-    """Strict and boundary-only span F1 with calibration error."""
+    """Strict and boundary-only span F1 with the calibration of the scores."""
 
     def _info(self) -> evaluate.MetricInfo:
         """Names the inputs and their types, as `evaluate` asks for them."""
@@ -66,10 +87,23 @@ class SpanNERMetric(evaluate.Metric):
 
     def _compute(
         self,
-        predictions: list[list[dict[str, Any]]],
-        references: list[list[dict[str, Any]]],
+        predictions: SpanLists,
+        references: SpanLists,
         num_bins: int = 10,
         zero_division: float = 0.0,
+        documents: Sequence[str | None] | None = None,
+        num_resamples: int = 0,
+        confidence_level: float = 0.95,
+        seed: int = 0,
     ) -> dict[str, Any]:
         """Hand everything that was added to `score_spans` and return its dict unchanged."""
-        return score_spans(predictions, references, num_bins=num_bins, zero_division=zero_division)
+        return score_spans(
+            predictions,
+            references,
+            num_bins=num_bins,
+            zero_division=zero_division,
+            documents=documents,
+            num_resamples=num_resamples,
+            confidence_level=confidence_level,
+            seed=seed,
+        )

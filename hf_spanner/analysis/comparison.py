@@ -1,0 +1,321 @@
+"""Two models on the same texts: how sure their difference is, where they agree, and examples where they do not."""
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hf_spanner.metrics.span_ner.matching import SpanKey, SpanLists, matched_spans, span_keys
+from hf_spanner.metrics.span_ner.resampling import num_documents, paired_bootstrap
+from hf_spanner.metrics.span_ner.scoring import score_spans
+from hf_spanner.training.model_card import markdown_table
+from hf_spanner.training.predictions import Spans
+
+CONTEXT = 8  # words on either side of an example
+FIELDS = ("start", "end", "label", "score")
+SCORES = (
+    ("overall_f1", "strict F1", 100, "{:.2f}"),
+    ("overall_precision", "precision", 100, "{:.2f}"),
+    ("overall_recall", "recall", 100, "{:.2f}"),
+    ("overall_ece", "ECE", 1, "{:.4f}"),
+)
+AGREEMENT = {
+    "gold": "gold entities found by",
+    "wrong": "wrong predictions of",
+    "other_label": "same boundaries, other label; right is",
+}
+SIDES = {"both": "both", "only_first": "only A", "only_second": "only B", "neither": "neither"}
+KINDS = {
+    "right_only_first": "Found by A only",
+    "right_only_second": "Found by B only",
+    "wrong_only_first": "Wrong, by A only",
+    "wrong_only_second": "Wrong, by B only",
+}
+
+
+def read_predictions(file: str | Path) -> tuple[Spans, Spans]:
+    """Predicted and gold spans of a file of saved predictions, as `benchmarks/quality.py` writes it.
+
+    Args:
+        file: JSON lines of "row" (number from 0), "predicted" ([[start, end, label, score]]) and "gold" ([[start, end,
+            label]]).
+
+    Returns:
+        As `predictions_of_words`.
+
+    Raises:
+        ValueError: If a line is of another form, or a row is missing.
+    """
+    predicted: Spans = []
+    gold: Spans = []
+    for number, line in enumerate(Path(file).read_text(encoding="utf-8").splitlines()):
+        record = json.loads(line)
+        if not {"row", "predicted", "gold"} <= record.keys() or record["row"] != number:
+            raise ValueError(f"{file}: line {number + 1} must hold predicted and gold of row {number}, got {line[:80]}")
+        predicted.append([dict(zip(FIELDS, span, strict=True)) for span in record["predicted"]])
+        gold.append([dict(zip(FIELDS[:3], span, strict=True)) for span in record["gold"]])
+    return predicted, gold
+
+
+def comparison(
+    first: SpanLists,
+    second: SpanLists,
+    gold: SpanLists,
+    *,
+    documents: Sequence[str | None],
+    num_bins: int = 10,
+    num_resamples: int = 1000,
+) -> dict[str, Any]:
+    """Scores of two models, the paired bootstrap of their differences, and where they agree.
+
+    Args:
+        first: Predictions of one model for each text.
+        second: Predictions of the other for the same texts.
+        gold: The gold spans of these texts.
+        documents: For each text the name of its document; None is a document of its own.
+        num_bins: Bins of the calibration error.
+        num_resamples: Resamples of the documents.
+
+    Returns:
+        first and second (as `score_spans`), paired (as `paired_bootstrap`; None with fewer than two documents or no
+        resamples) and agreement (as `agreement`).
+
+    Raises:
+        ValueError: As `score_spans`.
+    """
+    paired = None
+    if num_resamples and num_documents(documents) > 1:
+        paired = paired_bootstrap(
+            first, second, gold, documents=documents, num_bins=num_bins, num_resamples=num_resamples
+        )
+    found, right = matched_spans(first, gold)
+    other, _ = matched_spans(second, gold)
+    return {
+        "first": score_spans(first, gold, num_bins=num_bins),
+        "second": score_spans(second, gold, num_bins=num_bins),
+        "paired": paired,
+        "agreement": agreement(found, other, right),
+    }
+
+
+def agreement(
+    first: Collection[SpanKey], second: Collection[SpanKey], gold: Collection[SpanKey]
+) -> dict[str, dict[str, int]]:
+    """Counts of what two models find, and of what they predict wrongly.
+
+    Args:
+        first: Predicted spans of one model, each once.
+        second: Those of the other.
+        gold: The gold spans.
+
+    Returns:
+        gold {both, only_first, only_second, neither}: gold spans by who finds them; wrong {both, only_first,
+        only_second}: predictions that are no gold span, by who makes them; other_label {both, only_first, only_second,
+        neither}: boundaries that both predict, but with other labels, by whose labels hold one that is right.
+    """
+    found, other, right = set(first), set(second), set(gold)
+    wrong, other_wrong = found - right, other - right
+    labels, other_labels, right_labels = (_labels_of_boundaries(keys) for keys in (found, other, right))
+    of_labels = {"both": 0, "only_first": 0, "only_second": 0, "neither": 0}
+    for place in labels.keys() & other_labels.keys():
+        if labels[place] != other_labels[place]:
+            hits = [bool(own[place] & right_labels.get(place, set())) for own in (labels, other_labels)]
+            of_labels[_side(*hits)] += 1
+    return {
+        "gold": {
+            "both": len(right & found & other),
+            "only_first": len(right & found - other),
+            "only_second": len(right & other - found),
+            "neither": len(right - found - other),
+        },
+        "wrong": {
+            "both": len(wrong & other_wrong),
+            "only_first": len(wrong - other_wrong),
+            "only_second": len(other_wrong - wrong),
+        },
+        "other_label": of_labels,
+    }
+
+
+def differing_examples(
+    first: Mapping[SpanKey, float],
+    second: Mapping[SpanKey, float],
+    gold: Collection[SpanKey],
+    texts: Sequence[Sequence[str]],
+    *,
+    num_examples: int,
+) -> dict[str, list[dict[str, Any]]]:
+    """Spans that only one of two models predicts, those with the highest scores first, in their context.
+
+    Args:
+        first: Predicted spans of one model with their scores.
+        second: Those of the other.
+        gold: The gold spans.
+        texts: Words of each text.
+        num_examples: Most examples of a kind.
+
+    Returns:
+        For each kind (right_only_first, right_only_second, wrong_only_first, wrong_only_second) examples of text (its
+        number), before, span and after (words, joined by blanks), label, and gold, first and second: the spans of each
+        side that share a word with this one, as (span, label) or (span, label, score).
+    """
+    right = set(gold)
+    by_text = {side: _by_text(keys) for side, keys in (("gold", right), ("first", first), ("second", second))}
+    scores: dict[str, Mapping[SpanKey, float]] = {"gold": {}, "first": first, "second": second}
+    examples = {}
+    for is_right in (True, False):
+        for side, own, other in (("first", first, second), ("second", second, first)):
+            keys = [key for key in own if key not in other and (key in right) == is_right]
+            keys.sort(key=lambda key, own=own: (-own[key], key))
+            kind = f"{'right' if is_right else 'wrong'}_only_{side}"
+            examples[kind] = [_example(key, texts[key[0]], by_text, scores) for key in keys[:num_examples]]
+    return examples
+
+
+def check_same_gold(gold: SpanLists, expected: SpanLists, name: str) -> None:
+    """Raise a ValueError unless two sides have the same texts, as far as their gold spans tell.
+
+    Args:
+        gold: Gold spans of each text.
+        expected: What they must be, in any order within a text.
+        name: Of the side, for the message.
+    """
+    if len(gold) != len(expected):
+        raise ValueError(f"{name}: must hold the same rows as the other side, got {len(gold)} for {len(expected)}")
+    own, others = (_by_text(set(span_keys(side, "references"))) for side in (gold, expected))
+    for text in range(len(gold)):
+        if own.get(text) != others.get(text):
+            raise ValueError(
+                f"{name}: row {text} must have the same gold entities as the other side, "
+                f"got {[key[1:] for key in own.get(text, [])]} for {[key[1:] for key in others.get(text, [])]}"
+            )
+
+
+def comparison_report(result: Mapping[str, Any], names: Mapping[str, str], documents: Sequence[str | None]) -> str:
+    """Scores and differences, then the tables of agreement.
+
+    Args:
+        result: As `comparison` gives it.
+        names: Of A, the first, and B, the second.
+        documents: For each text the name of its document.
+
+    Returns:
+        Lines and Markdown tables.
+    """
+    nameless = sum(name is None for name in documents)
+    note = f"; {nameless:,} rows name no document and count as one each" if nameless else ""
+    paired = result["paired"]
+    if paired is None:
+        line = f"No bootstrap: {num_documents(documents):,} documents{note}"
+    else:
+        line = (
+            f"Paired bootstrap: {paired['num_resamples']:,} resamples of {paired['num_documents']:,} documents{note}. "
+            "p is two-sided, of no difference."
+        )
+    head = "\n".join(f"{letter}: {name}" for letter, name in names.items())
+    return "\n\n".join([head, _score_table(result), line, *_agreement_tables(result["agreement"]), ""])
+
+
+def example_report(examples: Mapping[str, Sequence[Mapping[str, Any]]], ids: Sequence[str | None]) -> str:
+    """Examples of each kind in context, with what gold and both models have there.
+
+    Args:
+        examples: As `differing_examples` gives them.
+        ids: Name of each text; one without is named by its number.
+
+    Returns:
+        Lines, the span of an example in brackets before its label.
+    """
+    lines = []
+    for kind, title in KINDS.items():
+        lines.append(f"{title}, the surest first:")
+        for one in examples[kind]:
+            name = ids[one["text"]] or f"row {one['text']}"
+            context = " ".join([one["before"], f"[{one['span']}]{one['label']}", one["after"]])
+            lines.append(f"- {name}: {context.strip()}")
+            for side, letter in (("gold", "gold"), ("first", "A"), ("second", "B")):
+                lines.append(f"    {letter}: {'; '.join(map(_entity_text, one[side])) or 'nothing'}")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _score_table(result: Mapping[str, Any]) -> str:
+    """Scores of both, the difference and, from a bootstrap, its interval and p."""
+    paired, lines = result["paired"], []
+    header = ["score", "A", "B", "A - B"]
+    if paired is not None:
+        header += [f"{100 * paired['confidence_level']:g}% interval", "p"]
+    for name, title, scale, form in SCORES:
+        first, second = result["first"][name], result["second"][name]
+        line = [title, *(form.format(scale * value) for value in (first, second, first - second))]
+        if paired is not None:
+            line.append(" to ".join(form.format(scale * paired[name][end]) for end in ("low", "high")))
+            line.append(f"{paired[name]['p_value']:.4f}")
+        lines.append(line)
+    return markdown_table(header, lines)
+
+
+def _agreement_tables(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """A table each of gold entities, wrong predictions and boundaries with two labels."""
+    tables = []
+    for name, title in AGREEMENT.items():
+        total = max(sum(counts[name].values()), 1)
+        lines = [[SIDES[side], f"{count:,}", f"{100 * count / total:.1f}%"] for side, count in counts[name].items()]
+        tables.append(markdown_table([title, "number", "share"], lines))
+    return tables
+
+
+def _entity_text(entity: Sequence[Any]) -> str:
+    """Surface, label and, if there is one, score."""
+    surface, label, *score = entity
+    return " ".join([f"[{surface}]{label}", *(f"{value:.2f}" for value in score)])
+
+
+def _example(
+    key: SpanKey,
+    words: Sequence[str],
+    by_text: Mapping[str, Mapping[int, Iterable[SpanKey]]],
+    scores: Mapping[str, Mapping[SpanKey, float]],
+) -> dict[str, Any]:
+    """One span in its context, with what gold and both models have there."""
+    text, start, end, label = key
+    example: dict[str, Any] = {
+        "text": text,
+        "before": " ".join(words[max(0, start - CONTEXT) : start]),
+        "span": " ".join(words[start:end]),
+        "after": " ".join(words[end : end + CONTEXT]),
+        "label": label,
+    }
+    for side, keys in by_text.items():
+        example[side] = [
+            (" ".join(words[one[1] : one[2]]), one[3], *([scores[side][one]] if one in scores[side] else []))
+            for one in keys.get(text, ())
+            if one[1] < end and start < one[2]
+        ]
+    return example
+
+
+def _side(is_first: bool, is_second: bool) -> str:
+    """Which of two it holds for."""
+    if is_first and is_second:
+        return "both"
+    if is_first:
+        return "only_first"
+    return "only_second" if is_second else "neither"
+
+
+def _labels_of_boundaries(keys: Iterable[SpanKey]) -> dict[tuple[int, int, int], set[str]]:
+    """Labels of each (text, start, end)."""
+    labels: dict[tuple[int, int, int], set[str]] = defaultdict(set)
+    for key in keys:
+        labels[key[:3]].add(key[3])
+    return labels
+
+
+def _by_text(keys: Iterable[SpanKey]) -> dict[int, list[SpanKey]]:
+    """Sorted spans of each text."""
+    of_text: dict[int, list[SpanKey]] = defaultdict(list)
+    for key in sorted(keys):
+        of_text[key[0]].append(key)
+    return of_text
