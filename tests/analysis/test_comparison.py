@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hf_spanner.analysis.comparison import (
@@ -56,7 +56,6 @@ def test_boundaries_with_two_gold_labels_can_be_right_in_both() -> None:
 sides = st.sets(st.tuples(st.integers(0, 1), st.integers(0, 2), st.integers(3, 4), st.sampled_from("AB")))
 
 
-@settings(max_examples=200, deadline=None)
 @given(sides, sides, sides)
 def test_counts_add_up_and_turn_round_with_the_models(first: set, second: set, gold: set) -> None:
     counts, turned = agreement(first, second, gold), agreement(second, first, gold)

@@ -1,0 +1,191 @@
+"""One folder for one analysis: a report that needs nothing beside it, the pictures, and all numbers."""
+
+import base64
+import json
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, StrictUndefined
+
+from hf_spanner.analysis.errors import Error, context_window
+from hf_spanner.metrics.span_ner.matching import SpanKey
+
+TEMPLATE = Path(__file__).with_name("report_template.html")
+NUM_COLOURS = 7  # of entities in the template
+REACH = 12  # words of context on either side
+
+
+class Picture(NamedTuple):
+    """A PNG picture; `name` is its file without ending, `description` what it shows, for who cannot see it."""
+
+    name: str
+    png: bytes
+    description: str
+
+
+class Table(NamedTuple):
+    """A table whose first column is text; `title` is what to press to open it."""
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+class Mark(NamedTuple):
+    """A span in its words: side (`gold` or `predicted`), the words around, and label, colour and score."""
+
+    side: str
+    left: str
+    inside: str
+    right: str
+    label: str
+    colour: int
+    score: str
+
+
+class Example(NamedTuple):
+    """An error in context: where it stands, and one line for each span."""
+
+    place: str
+    marks: Sequence[Mark]
+
+
+@dataclass
+class Section:
+    """A part of the report.
+
+    Args:
+        heading: Its title.
+        text: What is shown and how to read it.
+        pictures: Pictures, in order.
+        tables: Tables below them.
+        examples: By kind of error, examples below these.
+    """
+
+    heading: str
+    text: str
+    pictures: Sequence[Picture] = ()
+    tables: Sequence[Table] = ()
+    examples: Mapping[str, Sequence[Example]] | None = None
+
+
+def write_report(
+    folder: str | Path,
+    *,
+    title: str,
+    facts: Mapping[str, str],
+    sections: Sequence[Section],
+    scores: Mapping[str, Any],
+) -> Path:
+    """Write `report.html`, each picture as PNG and `scores.json`.
+
+    The report holds its pictures and styles, has no script and asks for nothing over a network. What comes from data
+    is escaped.
+
+    Args:
+        folder: Where; made if missing.
+        title: Title of the report.
+        facts: Lines at its top, by name.
+        sections: The parts, in order.
+        scores: All numbers, as plain values.
+
+    Returns:
+        The report.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for section in sections:
+        for picture in section.pictures:
+            (folder / f"{picture.name}.png").write_bytes(picture.png)
+    (folder / "scores.json").write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["embedded"] = lambda png: base64.b64encode(png).decode()
+    template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+    report = folder / "report.html"
+    text = template.render(title=title, facts=facts, sections=sections, num_colours=NUM_COLOURS)
+    report.write_text(text, encoding="utf-8")
+    return report
+
+
+def group_table(title: str, groups: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Scores of `group_scores` as a table."""
+    header = [title, "precision", "recall", "F1", "gold", "predicted", "right"]
+    rows = [
+        [
+            name,
+            *(f"{100 * scores[rate]:.1f}" for rate in ("precision", "recall", "f1")),
+            *(f"{scores[count]:,}" for count in ("num_gold", "num_predicted", "num_correct")),
+        ]
+        for name, scores in groups.items()
+    ]
+    return Table(f"All numbers by {title}", header, rows)
+
+
+def values_at(curve: Mapping[str, Sequence[float]], thresholds: Sequence[float]) -> list[dict[str, float]]:
+    """Precision, recall and F1 at given thresholds; one above all scores is left out, as it keeps no prediction.
+
+    Args:
+        curve: As `precision_recall_curve` gives it.
+        thresholds: In any order.
+
+    Returns:
+        threshold, precision, recall and f1 of each.
+    """
+    rising = curve["thresholds"][::-1]
+    values = []
+    for threshold in thresholds:
+        place = len(rising) - 1 - bisect_left(rising, threshold)  # of the lowest score that is kept
+        if place >= 0:
+            values.append(
+                {"threshold": threshold, **{name: curve[name][place] for name in ("precision", "recall", "f1")}}
+            )
+    return values
+
+
+def error_example(
+    error: Error,
+    words: Sequence[str],
+    place: str,
+    colours: Mapping[str, int],
+    predicted_scores: Mapping[SpanKey, float],
+) -> Example:
+    """An error with its words: a line for gold, one for the prediction, both with the same words around.
+
+    Args:
+        error: The error.
+        words: Words of its text.
+        place: What names the text.
+        colours: Number of the colour of each label.
+        predicted_scores: Score of each predicted span.
+
+    Returns:
+        The example.
+    """
+    first, behind = context_window(error, len(words), REACH)
+    marks = []
+    for side, key in (("gold", error.gold), ("predicted", error.predicted)):
+        if key is None:
+            continue
+        _, start, end, label = key
+        left, right = words[first:start], words[end:behind]
+        score = f"{predicted_scores[key]:.2f}" if side == "predicted" else ""
+        marks.append(
+            Mark(
+                side=side,
+                left=" ".join(["…", *left] if first else left),
+                inside=" ".join(words[start:end]),
+                right=" ".join([*right, "…"] if behind < len(words) else right),
+                label=label,
+                colour=colours[label],
+                score=score,
+            )
+        )
+    return Example(place, marks)
+
+
+def label_colours(labels: Sequence[str]) -> dict[str, int]:
+    """Number of the colour of each label; with more labels than colours these repeat, so the name is always shown."""
+    return {label: place % NUM_COLOURS for place, label in enumerate(labels)}

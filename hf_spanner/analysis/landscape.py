@@ -1,0 +1,163 @@
+"""The loss around a trained model along one random direction; Zhu and Li 2022, Appendix C.
+
+    f(alpha) = L(D; theta + alpha delta),  delta_i <- ||theta_i|| / ||delta_i|| delta_i,  delta ~ N(0, I)
+
+with i a weight tensor (the paper's footnote 9: weight-wise, where Li et al. 2018, section 4, norm each filter) and L
+the mean of the model's own loss in evaluation mode, so that of Boundary Smoothing is smoothed.
+"""
+
+import json
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+from transformers import PreTrainedTokenizerBase, set_seed
+
+from hf_spanner.core.modeling_span_ner import SpanNERModel
+from hf_spanner.training.predictions import evaluating_trainer
+
+
+@dataclass
+class Landscape:
+    """Loss and F1 along one direction.
+
+    Args:
+        distances: alpha of each point, rising and symmetric around 0, the model itself. At 1 each weight tensor has
+            moved by its own norm.
+        losses: By split, the loss per sentence at each point (per window, where a sentence has several).
+        f1: By split, the strict F1 at each point, in [0, 1].
+        seed: Seed of the direction.
+    """
+
+    distances: list[float]
+    losses: dict[str, list[float]]
+    f1: dict[str, list[float]]
+    seed: int
+
+    def to_json(self) -> str:
+        """All fields as one JSON object."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """What `to_json` wrote."""
+        return cls(**json.loads(text))
+
+
+def loss_landscape(
+    model: SpanNERModel,
+    tokenizer: PreTrainedTokenizerBase,
+    splits: Mapping[str, Iterable[Mapping[str, Any]]],
+    *,
+    points: int = 51,
+    seed: int = 0,
+    batch_size: int = 32,
+) -> Landscape:
+    """Loss and strict F1 of each split at evenly spaced distances from -1 to 1 along one direction.
+
+    Points differ by weights alone. In evaluation mode DiffusionNER draws its noise from the configuration's seed and
+    the number of words, and Locate and Label samples negative spans by a fixed order of spans, so neither depends on
+    the point or the batch; the global generators are seeded anew for each split of each point besides. These, and the
+    weights, are left as they were, also after an error; the model is left in evaluation mode. Memory: the weights three
+    times.
+
+    Args:
+        model: A trained model of any method; its configuration says how spans are decoded.
+        tokenizer: Its tokenizer.
+        splits: Rows with `tokens` and `entities`, by the name of their split.
+        points: Number of distances, odd, so that the model itself is one of them; 51 in the paper.
+        seed: Seed of the direction, in [0, 2^32). Models of one architecture have, but for the norms, the same
+            direction.
+        batch_size: Windows run through the model at once.
+
+    Returns:
+        The landscape.
+
+    Raises:
+        ValueError: If `points` is even or below 3, or a split has no rows.
+    """
+    if points < 3 or points % 2 == 0:
+        raise ValueError(f"points must be odd and at least 3, got {points}")
+    rows = {name: list(of_split) for name, of_split in splits.items()}
+    if empty := [name for name, of_split in rows.items() if not of_split]:
+        raise ValueError(f"every split must have rows, got none for {', '.join(empty)}")
+    distances = [(2 * place - (points - 1)) / (points - 1) for place in range(points)]
+    landscape = Landscape(distances, {name: [] for name in rows}, {name: [] for name in rows}, seed)
+    with (
+        kept_random_state(),
+        evaluating_trainer(model, tokenizer, batch_size, disable_tqdm=True) as trainer,
+        kept_parameters(model) as own,
+        tqdm(total=points * len(rows), desc="loss landscape", unit=" evaluations") as progress,
+    ):
+        direction = random_direction(own, seed)
+        for distance in distances:
+            move_parameters(model, own, direction, distance)
+            for name, of_split in rows.items():
+                set_seed(seed)
+                scores = trainer.predict(of_split).metrics
+                landscape.losses[name].append(scores["test_loss"])
+                landscape.f1[name].append(scores["test_f1"])
+                progress.update()
+    return landscape
+
+
+def random_direction(parameters: Mapping[str, Tensor], seed: int) -> dict[str, Tensor]:
+    """Normal noise of each parameter's shape, scaled to the parameter's norm.
+
+    Biases and normalisation weights are tensors like all others (the paper does not tell them apart); a parameter of
+    zeros does not move. Drawn on the CPU, so the direction is the same on every device.
+
+    Args:
+        parameters: Weights by name, in the model's order.
+        seed: Seed of the noise.
+
+    Returns:
+        Float32 tensors by the same names, on the parameters' devices.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    direction = {}
+    for name, parameter in parameters.items():
+        noise = torch.randn(parameter.shape, generator=generator)
+        length = torch.linalg.vector_norm(parameter, dtype=torch.float32).cpu()
+        noise *= length / torch.linalg.vector_norm(noise)
+        direction[name] = noise.to(parameter.device)
+    return direction
+
+
+@torch.no_grad()
+def move_parameters(
+    model: nn.Module, origin: Mapping[str, Tensor], direction: Mapping[str, Tensor], distance: float
+) -> None:
+    """Set a model's parameters to origin + distance * direction, in float32 until they are stored."""
+    for name, parameter in model.named_parameters():
+        parameter.copy_(torch.add(origin[name], direction[name], alpha=distance))
+
+
+@contextmanager
+def kept_parameters(model: nn.Module) -> Iterator[dict[str, Tensor]]:
+    """Copies of a model's parameters by name, put back bit by bit at the end."""
+    own = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    try:
+        yield own
+    finally:
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                parameter.copy_(own[name])
+
+
+@contextmanager
+def kept_random_state() -> Iterator[None]:
+    """Leave the global generators of Python, numpy and torch (CPU and CUDA) as they were."""
+    python_state, numpy_state = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        try:
+            yield
+        finally:
+            random.setstate(python_state)
+            np.random.set_state(numpy_state)

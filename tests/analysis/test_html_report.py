@@ -1,0 +1,144 @@
+"""The report: self-contained, escaped, entities with their labels as text, values at thresholds."""
+
+import base64
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from hf_spanner.analysis.errors import Error
+from hf_spanner.analysis.html_report import (
+    NUM_COLOURS,
+    Picture,
+    Section,
+    Table,
+    error_example,
+    group_table,
+    label_colours,
+    values_at,
+    write_report,
+)
+from hf_spanner.metrics.span_ner.curves import precision_recall_curve
+
+VOID = {"meta", "img"}
+WORDS = ["the", "<b>", "&", "University", "of", "New", "York", "opened", "today"]
+
+
+class Tags(HTMLParser):
+    """Collects tags with their attributes, checks that they close, and all text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture
+def parsed(tmp_path: Path) -> Tags:
+    """A report with a picture, a table and an example."""
+    predicted, gold = (0, 3, 5, "ORG"), (0, 3, 7, "<LOC>")
+    error = Error("wrong_boundary_and_label", predicted, gold)
+    example = error_example(error, WORDS, "row 1", label_colours(["<LOC>", "ORG"]), {predicted: 0.875})
+    section = Section(
+        "Heading & more",
+        "Text.",
+        [Picture("one", b"png bytes", 'a "picture"')],
+        [Table("Table", ["name", "value"], [["<i>", "1"]])],
+        {"missed": [example]},
+    )
+    path = write_report(tmp_path / "new", title="T", facts={"Model": "a<b"}, sections=[section], scores={"f1": 0.5})
+    assert path == tmp_path / "new" / "report.html"
+    tags = Tags()
+    tags.feed(path.read_text(encoding="utf-8"))
+    assert tags.open == []
+    return tags
+
+
+def test_the_folder_holds_report_pictures_and_scores(parsed: Tags, tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    assert sorted(path.name for path in folder.iterdir()) == ["one.png", "report.html", "scores.json"]
+    assert (folder / "one.png").read_bytes() == b"png bytes"
+    assert json.loads((folder / "scores.json").read_text(encoding="utf-8")) == {"f1": 0.5}
+
+
+def test_pictures_are_embedded_and_nothing_is_fetched(parsed: Tags, tmp_path: Path) -> None:
+    (image,) = [attributes for tag, attributes in parsed.tags if tag == "img"]
+    assert image["src"] == "data:image/png;base64," + base64.b64encode(b"png bytes").decode()
+    assert image["alt"] == 'a "picture"'
+    assert not {tag for tag, _ in parsed.tags} & {"script", "link", "iframe"}
+    references = [attributes[name] for _, attributes in parsed.tags for name in ("src", "href") if name in attributes]
+    assert all(str(reference).startswith(("data:", "#")) for reference in references)
+    assert not re.search(r"url\(|@import", (tmp_path / "new" / "report.html").read_text(encoding="utf-8"))
+
+
+def test_it_fits_a_phone(parsed: Tags) -> None:
+    assert ("meta", {"name": "viewport", "content": "width=device-width, initial-scale=1"}) in parsed.tags
+
+
+def test_what_comes_from_data_is_escaped(parsed: Tags) -> None:
+    tags = [tag for tag, _ in parsed.tags]
+    assert "i" not in tags
+    assert tags.count("b") == 2  # those of the labels; the word "<b>" is text
+    assert "<b> &" in parsed.text
+    assert "a<b" in parsed.text
+
+
+def test_entities_have_label_and_side_as_text(parsed: Tags) -> None:
+    text = " ".join(parsed.text.split())
+    assert "gold: the <b> & University of New York <LOC> opened today" in text
+    assert "predicted: the <b> & University of ORG 0.88 New York opened today" in text
+    marks = [attributes["class"] for tag, attributes in parsed.tags if tag == "mark"]
+    assert marks == ["colour0", "colour1"]
+
+
+def test_context_is_cut_with_a_sign() -> None:
+    words = [f"w{place}" for place in range(40)]
+    example = error_example(Error("missed", None, (0, 20, 21, "A")), words, "row 1", {"A": 0}, {})
+    (mark,) = example.marks
+    assert (mark.side, mark.inside, mark.score) == ("gold", "w20", "")
+    assert mark.left.split() == ["…", *words[8:20]]
+    assert mark.right.split() == [*words[21:33], "…"]
+
+
+def test_every_colour_has_a_style(tmp_path: Path) -> None:
+    """More labels than colours share them; a label without a style would be without a box."""
+    colours = label_colours([f"L{place}" for place in range(NUM_COLOURS + 1)])
+    assert colours["L0"] == colours[f"L{NUM_COLOURS}"] == 0
+    text = write_report(tmp_path, title="T", facts={}, sections=[], scores={}).read_text(encoding="utf-8")
+    styles = dict(re.findall(r"\.colour(\d+) \{ border-color: (#\w+)", text))
+    assert sorted(styles) == [str(colour) for colour in range(NUM_COLOURS)]
+    assert len(set(styles.values())) == NUM_COLOURS
+
+
+def test_values_at_thresholds_worked_by_hand() -> None:
+    """0.9 is right, 0.5 wrong, 0.4 right, of two gold spans; 0.95 keeps none and has no precision."""
+    curve = precision_recall_curve([0.9, 0.5, 0.4], [True, False, True], 2)
+    found = values_at(curve, [0.0, 0.4, 0.45, 0.9, 0.95])
+    assert [(one["threshold"], one["precision"], one["recall"]) for one in found] == [
+        (0.0, pytest.approx(2 / 3), 1.0),
+        (0.4, pytest.approx(2 / 3), 1.0),
+        (0.45, 0.5, 0.5),
+        (0.9, 1.0, 0.5),
+    ]
+    assert values_at(precision_recall_curve([], [], 2), [0.0]) == []
+
+
+def test_table_of_groups() -> None:
+    scores = {"precision": 0.5, "recall": 1 / 3, "f1": 0.4, "num_gold": 1500, "num_predicted": 2, "num_correct": 1}
+    table = group_table("label", {"A": scores})
+    assert table.header == ["label", "precision", "recall", "F1", "gold", "predicted", "right"]
+    assert table.rows == [["A", "50.0", "33.3", "40.0", "1,500", "2", "1"]]

@@ -1,0 +1,197 @@
+"""The loss along a random direction, for every method."""
+
+import random
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from hf_spanner import METHODS, SpanNERCollator, SpanNERModel, SpanNERPipeline
+from hf_spanner.analysis.landscape import (
+    Landscape,
+    kept_parameters,
+    kept_random_state,
+    loss_landscape,
+    move_parameters,
+    random_direction,
+)
+from hf_spanner.metrics.span_ner.scoring import score_spans
+from hf_spanner.training.predictions import evaluating_trainer, predictions_of_words
+from hf_spanner.training.trainer import SpanNERTrainer, span_dict
+
+Rows = list[dict[str, Any]]
+TinyModel = Callable[..., SpanNERModel]
+RandomTagger = Callable[..., SpanNERPipeline]
+
+every_method = pytest.mark.parametrize("method", METHODS)
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trainers stay on the CPU."""
+    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
+
+
+def bits(model: SpanNERModel) -> dict[str, bytes]:
+    """All weights and buffers as bytes."""
+    return {name: value.numpy().tobytes() for name, value in model.state_dict().items()}
+
+
+def without_scores(spans: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Predicted spans as gold."""
+    return [{name: span[name] for name in ("start", "end", "label")} for span in spans]
+
+
+def slow_point(
+    model: SpanNERModel, tokenizer: PreTrainedTokenizerBase, rows: Rows, direction: dict[str, Tensor], distance: float
+) -> tuple[float, float]:
+    """Loss and F1 of a moved copy, one row at a time."""
+    moved = deepcopy(model)
+    moved.load_state_dict(
+        {name: value + distance * direction.get(name, torch.tensor(0)) for name, value in model.state_dict().items()}
+    )
+    collator = SpanNERCollator(tokenizer, moved.config.label2id)
+    losses, predicted = [], []
+    for row in rows:
+        with torch.no_grad():
+            output = moved(**collator([row]))
+        losses.append(output.loss.item())
+        predicted.append([span_dict(span, moved.config.id2label) for span in moved.decode(output)[0]])
+    return sum(losses) / len(losses), score_spans(predicted, [row["entities"] for row in rows])["overall_f1"]
+
+
+@every_method
+def test_each_point_is_a_moved_copy_scored_row_by_row(
+    random_tagger: RandomTagger, tokenizer: PreTrainedTokenizerBase, rows: Rows, method: str
+) -> None:
+    """So no point depends on the batch, the split beside it or the point before; all splits share one direction.
+
+    Gold is what the model itself finds, so that F1 is 1 in the middle.
+    """
+    model = random_tagger(method).model
+    with kept_random_state():
+        found_spans, _ = predictions_of_words(model, tokenizer, rows, 2)
+    rows = [row | {"entities": without_scores(spans)} for row, spans in zip(rows, found_spans, strict=True)]
+    splits = {"train": rows[:3], "test": rows}
+    found = loss_landscape(model, tokenizer, splits, points=5, seed=7, batch_size=2)
+    assert found.distances == [-1.0, -0.5, 0.0, 0.5, 1.0]
+    direction = random_direction(dict(model.named_parameters()), 7)
+    for split, of_split in splits.items():
+        expected = [slow_point(model, tokenizer, of_split, direction, distance) for distance in found.distances]
+        losses, f1 = zip(*expected, strict=True)
+        assert found.losses[split] == pytest.approx(losses, rel=1e-4)
+        assert found.f1[split] == pytest.approx(f1)
+    assert len(set(found.losses["test"])) == 5
+    assert found.f1["test"][2] == 1.0 > found.f1["test"][0]
+
+
+@every_method
+def test_the_middle_is_the_model_itself_and_nothing_is_left_changed(
+    random_tagger: RandomTagger, tokenizer: PreTrainedTokenizerBase, rows: Rows, method: str
+) -> None:
+    """Weights and global generators are bit-equal afterwards, and the same seed gives the same curve."""
+    model = random_tagger(method).model
+    with kept_random_state(), evaluating_trainer(model, tokenizer, 2) as trainer:
+        own = trainer.predict(rows).metrics
+    before = bits(model)
+    states = random.getstate(), np.random.get_state()[1].tobytes(), torch.get_rng_state()
+    first = loss_landscape(model, tokenizer, {"test": rows}, points=3, batch_size=2)
+    assert (random.getstate(), np.random.get_state()[1].tobytes()) == states[:2]
+    assert torch.equal(torch.get_rng_state(), states[2])
+    assert bits(model) == before
+    assert (first.losses["test"][1], first.f1["test"][1]) == (own["test_loss"], own["test_f1"])
+    torch.manual_seed(99)
+    assert loss_landscape(model, tokenizer, {"test": rows}, points=3, batch_size=2) == first
+    other = loss_landscape(model, tokenizer, {"test": rows}, points=3, seed=1, batch_size=2)
+    assert other.losses["test"][1] == first.losses["test"][1]
+    assert other.losses["test"][0] != first.losses["test"][0]
+
+
+def test_randomness_that_a_method_draws_from_the_global_generator_is_the_same_at_every_point(
+    tiny_model: TinyModel, tokenizer: PreTrainedTokenizerBase, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loss that is nothing but such a draw gives a level line."""
+    model = tiny_model()
+    monkeypatch.setattr(model, "compute_loss", lambda output, labels: torch.rand(len(labels)))
+    losses = loss_landscape(model, tokenizer, {"dev": rows, "test": rows}, points=3).losses
+    assert len({*losses["dev"], *losses["test"]}) == 1
+
+
+def test_an_error_leaves_weights_and_generators_as_they_were(
+    tiny_model: TinyModel, tokenizer: PreTrainedTokenizerBase, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second point fails, when the weights are moved."""
+    model = tiny_model()
+    before, state = bits(model), torch.get_rng_state()
+    own_predict, calls = SpanNERTrainer.predict, []
+
+    def fail_later(trainer: SpanNERTrainer, rows: Rows) -> Any:
+        calls.append(bits(model))
+        if len(calls) == 2:
+            raise RuntimeError("out of memory")
+        return own_predict(trainer, rows)
+
+    monkeypatch.setattr(SpanNERTrainer, "predict", fail_later)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        loss_landscape(model, tokenizer, {"test": rows}, points=5)
+    assert before not in calls
+    assert bits(model) == before
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@every_method
+def test_the_direction_has_each_parameters_norm(tiny_model: TinyModel, method: str) -> None:
+    """Also biases and normalisation weights; a parameter of zeros stays."""
+    parameters = dict(tiny_model(method).named_parameters())
+    direction = random_direction(parameters, 3)
+    assert direction.keys() == parameters.keys()
+    for name, parameter in parameters.items():
+        assert direction[name].shape == parameter.shape
+        assert direction[name].norm().item() == pytest.approx(parameter.norm().item(), rel=1e-5)
+    again = random_direction(parameters, 3)
+    assert all(torch.equal(direction[name], again[name]) for name in parameters)
+    zeros = {name: torch.zeros_like(parameter) for name, parameter in parameters.items()}
+    assert not any(tensor.any() for tensor in random_direction(zeros, 3).values())
+
+
+def test_half_precision_is_moved_in_float32_and_put_back(tiny_model: TinyModel) -> None:
+    """The moved weights are the rounded sum, the direction is no half."""
+    model = tiny_model().bfloat16()
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    direction = random_direction(before, 0)
+    assert {tensor.dtype for tensor in direction.values()} == {torch.float32}
+    with kept_parameters(model) as own:
+        move_parameters(model, own, direction, 0.04)
+        for name, parameter in model.named_parameters():
+            assert torch.equal(parameter, (before[name].float() + 0.04 * direction[name]).bfloat16())
+    assert all(torch.equal(parameter, before[name]) for name, parameter in model.named_parameters())
+
+
+def test_it_survives_json(tiny_model: TinyModel, tokenizer: PreTrainedTokenizerBase, rows: Rows) -> None:
+    """All digits."""
+    found = loss_landscape(tiny_model(), tokenizer, {"test": rows}, points=3)
+    assert Landscape.from_json(found.to_json()) == found
+
+
+def test_rows_may_be_a_generator(tiny_model: TinyModel, tokenizer: PreTrainedTokenizerBase, rows: Rows) -> None:
+    """They are read once and used at every point."""
+    found = loss_landscape(tiny_model(), tokenizer, {"test": (row for row in rows)}, points=3)
+    assert found == loss_landscape(tiny_model(), tokenizer, {"test": rows}, points=3)
+
+
+@pytest.mark.parametrize("points", [1, 50])
+def test_the_model_must_be_a_point(tiny_model: TinyModel, tokenizer: PreTrainedTokenizerBase, points: int) -> None:
+    """An even number of points has none at 0."""
+    with pytest.raises(ValueError, match=f"points must be odd and at least 3, got {points}"):
+        loss_landscape(tiny_model(), tokenizer, {}, points=points)
+
+
+def test_a_split_without_rows_is_named(tiny_model: TinyModel, tokenizer: PreTrainedTokenizerBase, rows: Rows) -> None:
+    """Before anything is computed."""
+    with pytest.raises(ValueError, match="every split must have rows, got none for dev"):
+        loss_landscape(tiny_model(), tokenizer, {"train": rows, "dev": []})
