@@ -3,7 +3,7 @@ PYTHON ?= .venv/bin/python
 
 export HF_HUB_OFFLINE = 1
 
-.PHONY: check lint types test test-slow test-lowest format
+.PHONY: check lint types test fuzz test-slow test-lowest format
 
 check: lint types test
 
@@ -16,6 +16,10 @@ types:
 
 test:
 	$(PYTHON) -m pytest -q -m "not slow"
+
+# The property tests with many random examples in place of the few fixed ones; less: make fuzz FUZZ_EXAMPLES=200
+fuzz:
+	HYPOTHESIS_PROFILE=fuzz $(PYTHON) -m pytest -q -m hypothesis --hypothesis-show-statistics
 
 test-slow:
 	$(PYTHON) -m pytest -q -m slow

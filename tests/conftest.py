@@ -1,4 +1,4 @@
-"""What all tests share: tiny random encoders, three tokenizers, rows, a model factory and the trouble cases."""
+"""What all tests share: tiny encoders, three tokenizers, rows, models and pipelines, the trouble cases, profiles."""
 
 import os
 
@@ -6,12 +6,14 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
+from perfect_pipeline import PerfectPipeline
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import (
     AutoModel,
@@ -26,10 +28,18 @@ from transformers import (
 )
 from transformers.utils.logging import disable_progress_bar
 
-from hf_spanner import METHODS, SpanNERModel
+from hf_spanner import METHODS, SpanNERModel, SpanNERPipeline
 
 torch.set_num_threads(1)
 disable_progress_bar()
+# Every property test takes its number of examples from here: few and always the same ones, or those of `make fuzz`.
+CHECKS = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]  # fixtures that no example changes
+settings.register_profile("fast", max_examples=40, derandomize=True, deadline=None, suppress_health_check=CHECKS)
+NUM_FUZZ_EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "2000"))
+settings.register_profile(
+    "fuzz", max_examples=NUM_FUZZ_EXAMPLES, deadline=None, print_blob=True, suppress_health_check=CHECKS
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 CASES = Path(__file__).parent / "fixtures" / "cases" / "cases.jsonl"
 LABELS = ("LOC", "ORG", "PER")
@@ -52,12 +62,16 @@ SMALL_BY_METHOD = {
         "feedforward_size": 32,
         "boundary_loss": "nll",  # learns soonest
     },
-    "locate_and_label": {
-        "head_size": 16,
-        "negatives_per_positive": 1_000,  # all: a sample would depend on how a batch is cut
-        "min_negatives": 1_000,
-        "nms_threshold": 0.0,
-    },
+    "locate_and_label": {"head_size": 16, "nms_threshold": 0.0},
+}
+ALL_NEGATIVES_BY_METHOD = {"locate_and_label": {"negatives_per_positive": 1_000, "min_negatives": 1_000}}
+# What lets an untrained model find entities.
+TALKATIVE_BY_METHOD = {"diffusion_ner": {"phi": 0.0}, "bopn": {"decode_mode": "all"}}
+NONE_BIAS_BY_METHOD = {  # none, or out, is the last class of each
+    "boundary_smoothing": "biaffine.bias",
+    "bopn": "convolutions.output.bias",
+    "diffusion_ner": "denoiser.types.2.bias",
+    "locate_and_label": "classifier.output_layer.bias",
 }
 
 
@@ -182,6 +196,40 @@ def tiny_model(encoder_folders: dict[str, Path]) -> Callable[..., SpanNERModel]:
     return make
 
 
+@pytest.fixture(scope="session")
+def whole_steps() -> Callable[[str], dict[str, Any]]:
+    """Fields with which a training step of a method is the same however its batch is cut: no dropout, no sampling."""
+    return lambda method: {"encoder_dropout": 0.0, **ALL_NEGATIVES_BY_METHOD.get(method, {})}
+
+
+@pytest.fixture(scope="session")
+def random_tagger(
+    tiny_model: Callable[..., SpanNERModel], encoder_folders: dict[str, Path]
+) -> Callable[..., SpanNERPipeline]:
+    """Makes a pipeline on an untrained model that finds entities in most texts: `random_tagger(method, kind)`."""
+
+    def make(method: str, kind: str = "wordpiece", **config: Any) -> SpanNERPipeline:
+        model = tiny_model(method, kind=kind, seed=2, **TALKATIVE_BY_METHOD.get(method, {}), **config)
+        model.get_parameter(NONE_BIAS_BY_METHOD[method]).data[-1] = -10.0
+        return SpanNERPipeline(model=model, tokenizer=AutoTokenizer.from_pretrained(encoder_folders[kind]))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def perfect_pipeline(
+    tiny_model: Callable[..., SpanNERModel], encoder_folders: dict[str, Path]
+) -> Iterator[Callable[..., PerfectPipeline]]:
+    """Makes a pipeline that finds the gold it is given: `perfect_pipeline(kind, method, **fields)`."""
+    with pytest.MonkeyPatch.context() as patch:
+
+        def make(kind: str = "wordpiece", method: str = "boundary_smoothing", **config: Any) -> PerfectPipeline:
+            tokenizer = AutoTokenizer.from_pretrained(encoder_folders[kind])
+            return PerfectPipeline(tiny_model(method, kind=kind, **config), tokenizer, patch)
+
+        yield make
+
+
 @pytest.fixture
 def rows() -> list[dict[str, Any]]:
     """Rows with flat, nested, one-word and no entities; labels as in `LABELS`."""
@@ -207,3 +255,9 @@ def cases() -> Callable[[str], dict[str, Any]]:
     with CASES.open(encoding="utf-8") as file:
         by_id = {record["id"]: record for record in map(json.loads, file)}
     return by_id.__getitem__
+
+
+@pytest.fixture(scope="session")
+def case_files() -> Path:
+    """Folder of the files of the trouble cases."""
+    return CASES.parent / "files"

@@ -1,5 +1,6 @@
 """Words to windows of token ids, windows to a padded batch, and candidates of windows back to spans of a text."""
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
 from typing import Any, NamedTuple, cast
@@ -15,6 +16,8 @@ from hf_spanner.core.overlap import resolve_overlaps
 from hf_spanner.core.spans import Span
 
 logger = logging.get_logger(__name__)
+
+SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class TokenizedWords(NamedTuple):
@@ -67,12 +70,17 @@ class WordTokenizer:
 
     def __call__(self, texts: Sequence[Sequence[str]]) -> list[TokenizedWords]:
         """Token ids of each text, given as words."""
-        inputs = [[word and " " + word for word in words] if self.needs_blank else list(words) for words in texts]
+        inputs = [[self._input(word) for word in words] for words in texts]
         encodings = self.backend.encode_batch(inputs, is_pretokenized=True, add_special_tokens=False)
         return [
             self._within_limit(encoding.ids, encoding.word_ids, words)
             for encoding, words in zip(encodings, texts, strict=True)
         ]
+
+    def _input(self, word: str) -> str:
+        """The word as the tokenizer takes it: half a character is no text, and is read as an unknown one."""
+        word = word if word.isascii() else SURROGATE.sub("\ufffd", word)
+        return " " + word if word and self.needs_blank else word
 
     def _within_limit(self, ids: list[int], word_ids: list[int], words: Sequence[str]) -> TokenizedWords:
         counts = [0] * len(words)

@@ -1,9 +1,10 @@
 """Text or words in, entities with scores and offsets out."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, cast
 
+import numpy as np
 from transformers import PreTrainedTokenizerBase
 from transformers.pipelines.base import ChunkPipeline
 
@@ -26,6 +27,9 @@ class SpanNERPipeline(ChunkPipeline):
 
     Every name in the model's `decoding_parameters` (threshold, overlap and a method's own) may be given at construction
     or in a call; neither changes the configuration. `pretokenized=True` takes words in place of text.
+
+    Raises:
+        ValueError: If `device` is the number of an accelerator and there is none.
     """
 
     model: Any  # a SpanNERModel, whose module imports this one
@@ -33,8 +37,10 @@ class SpanNERPipeline(ChunkPipeline):
     _load_tokenizer = True
     _load_processor = _load_image_processor = _load_video_processor = _load_feature_extractor = False
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, *args: Any, device: Any = None, **kwargs: Any) -> None:
+        super().__init__(*args, device=device, **kwargs)
+        if isinstance(device, int) and device >= 0 and self.device.type == "cpu":
+            raise ValueError(f"device {device} is an accelerator, of which there is none here; allowed: 'cpu' or -1")
         if self._batch_size is None:
             self._batch_size = BATCH_SIZE
         self.model.eval()
@@ -100,7 +106,8 @@ class SpanNERPipeline(ChunkPipeline):
         items = list(self.preprocess(texts, pretokenized=pretokenized))
         order = sorted(range(len(items)), key=lambda place: len(items[place]["text"].ids))
         queue = [(place, window) for place in order for window in items[place]["windows"] if window.num_words]
-        tables: list[list] = [[] for _ in items]
+        # one growing block a text: small tensors that outlive their batch would keep the memory of batches from reuse
+        candidates, counts = [bytearray() for _ in items], [[0] for _ in items]
         pad_id = cast(int, self.tokenizer.pad_token_id)
         for first in range(0, len(queue), batch_size):
             batch = queue[first : first + batch_size]
@@ -108,10 +115,15 @@ class SpanNERPipeline(ChunkPipeline):
             inputs = pad_features(features, [window.num_words for _, window in batch], pad_id)
             outputs = cast(dict[str, Any], self.forward(inputs, decoding=decoding))
             for (place, _), table in zip(batch, outputs["candidates"].numpy(), strict=True):
-                tables[place].append(table)
-        return [
-            self.postprocess(item, tables=found, decoding=decoding) for item, found in zip(items, tables, strict=True)
-        ]
+                found = table[table[:, 0] >= 0]
+                candidates[place] += found.tobytes()
+                counts[place].append(counts[place][-1] + len(found))
+        answers = []
+        for item, packed, borders in zip(items, candidates, counts, strict=True):
+            rows = np.frombuffer(packed, dtype=np.float32).reshape(-1, 4)
+            tables = [rows[first:last] for first, last in pairwise(borders)]
+            answers.append(self.postprocess(item, tables=tables, decoding=decoding))
+        return answers
 
     def preprocess(self, inputs: Sequence, pretokenized: bool = False) -> Iterator[dict[str, Any]]:
         """Words, tokens and windows of each text."""

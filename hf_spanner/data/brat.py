@@ -13,7 +13,7 @@ from hf_spanner.data.schema import Problem, Row, entity_problem
 
 # Relations, attributes, modifiers, normalisations, events, notes, equivalences.
 OTHER_LINE = re.compile(r"[RAMNE#]\d+\t|\*\t")
-SPAN_LINE = re.compile(r"(T\S+)\t(\S+) (\d+ \d+(?:;\d+ \d+)*)\t(.*)", re.DOTALL)
+SPAN_LINE = re.compile(r"(T\S+)\t(\S+) (\d{1,18} \d{1,18}(?:;\d{1,18} \d{1,18})*)\t(.*)", re.DOTALL)
 
 
 class TextBound(NamedTuple):

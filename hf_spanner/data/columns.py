@@ -111,7 +111,7 @@ def _sentence(
         elif not fields[token_column]:
             problem = Problem("empty word", "word", fields[token_column], "at least one character")
         if problem is not None:
-            reading.refuse(f"{path}, line {number}", problem)
+            reading.refuse_row(f"{path}, line {number}", problem)
             return None
         sentence.words.append(fields[token_column])
         sentence.tags.append(fields[tag_column].strip())

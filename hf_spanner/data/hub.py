@@ -35,7 +35,7 @@ def dataset_records(
             record["ner_tags"] = [_name(tag, tag_names) for tag in record["ner_tags"]]
             unknown = [tag for tag in record["ner_tags"] if not isinstance(tag, str)]
             if unknown:
-                reading.refuse(place, Problem("class", "ner_tags", unknown[0], f"0 to {len(tag_names) - 1}"))
+                reading.refuse_row(place, Problem("class", "ner_tags", unknown[0], f"0 to {len(tag_names) - 1}"))
                 continue
         if label_names and record.get("entities") is not None:
             record["entities"] = _named_entities(record["entities"], label_names)

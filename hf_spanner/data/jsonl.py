@@ -32,9 +32,9 @@ def json_records(path: Path, reading: Reading) -> Iterator[tuple[str, dict[str, 
             if "\\u" in line:  # an escape may hold half of a character, which no UTF-8 file can
                 json.dumps(record, ensure_ascii=False).encode("utf-8")
         except (ValueError, RecursionError) as error:
-            reading.refuse(place, Problem("JSON", "line", line, f"one JSON object a line ({error})"))
+            reading.refuse_row(place, Problem("JSON", "line", line, f"one JSON object a line ({error})"))
             continue
         if isinstance(record, dict):
             yield place, record
         else:
-            reading.refuse(place, Problem("JSON", "line", line, "one JSON object a line"))
+            reading.refuse_row(place, Problem("JSON", "line", line, "one JSON object a line"))

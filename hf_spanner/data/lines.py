@@ -27,19 +27,25 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
             for number, line in enumerate(file, start=1):
                 if number == 1:
                     line = line.removeprefix(codecs.BOM_UTF8)
-                yield number, decoded(line.removesuffix(b"\n").removesuffix(b"\r"), f"{path}, line {number}")
+                yield number, decoded(line.removesuffix(b"\n").removesuffix(b"\r"), str(path), number)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise ValueError(f"{path}, behind line {number}: damaged gzip data ({error})") from error
 
 
-def decoded(data: bytes, place: str) -> str:
+def decoded(data: bytes, path: str, first_line: int = 1) -> str:
     """Text of UTF-8 bytes.
 
+    Args:
+        data: One or more lines of a file.
+        path: The file, for the message.
+        first_line: Number of the first line.
+
     Raises:
-        ValueError: If the bytes are not UTF-8; nothing is replaced.
+        ValueError: If the bytes are not UTF-8; nothing is replaced. The message names file, line and byte of the line.
     """
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        wrong = data[error.start : error.start + 1]
-        raise ValueError(f"{place}: byte {error.start + 1} is {wrong!r}; allowed: UTF-8 text") from error
+        *lines, before = data[: error.start].split(b"\n")
+        place = f"{path}, line {first_line + len(lines)}: byte {len(before) + 1}"
+        raise ValueError(f"{place} is {data[error.start : error.start + 1]!r}; allowed: UTF-8 text") from error

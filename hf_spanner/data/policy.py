@@ -60,6 +60,7 @@ class ReadReport:
     Attributes:
         num_rows: Rows given.
         num_entities: Entities given.
+        num_dropped_rows: Rows left out because they could not be read; each is among the counts, too.
         counts: How often something was dropped or changed, per reason.
         examples: The first few of each reason, with their places.
         schemes: Detected tag scheme of each source that asked for "auto".
@@ -67,6 +68,7 @@ class ReadReport:
 
     num_rows: int = 0
     num_entities: int = 0
+    num_dropped_rows: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
     schemes: dict[str, SchemeGuess] = field(default_factory=dict)
@@ -83,6 +85,7 @@ class ReadReport:
         return {
             "num_rows": self.num_rows,
             "num_entities": self.num_entities,
+            "num_dropped_rows": self.num_dropped_rows,
             "counts": dict(self.counts),
             "examples": {reason: list(examples) for reason, examples in self.examples.items()},
             "schemes": {source: guess.scheme for source, guess in self.schemes.items()},
@@ -90,7 +93,8 @@ class ReadReport:
 
     def __str__(self) -> str:
         """A line per reason, each with its first example."""
-        lines = [f"{self.num_rows} rows, {self.num_entities} entities"]
+        dropped = f", {self.num_dropped_rows} rows dropped" if self.num_dropped_rows else ""
+        lines = [f"{self.num_rows} rows, {self.num_entities} entities{dropped}"]
         lines += [f"scheme {guess} ({source})" for source, guess in self.schemes.items()]
         lines += [f"{reason}: {count}, e.g. {self.examples[reason][0]}" for reason, count in self.counts.items()]
         return "\n  ".join(lines)
@@ -117,6 +121,11 @@ class Reading:
         if self.options.on_error == "error":
             raise ValueError(message)
         self.report.count(f"dropped, {problem.reason}", message)
+
+    def refuse_row(self, place: str, problem: Problem) -> None:
+        """As `refuse`, for a problem that leaves the whole row out."""
+        self.refuse(place, problem)
+        self.report.num_dropped_rows += 1
 
     def clean_label(self, label: str, place: str) -> str:
         """The label without blanks at its edges, which are counted."""

@@ -207,7 +207,7 @@ def _file_rows(path: Path, format: Format | None, reading: Reading) -> Iterator[
         dataset = load_dataset("parquet", data_files=str(path), split="train", streaming=True)
         return _dataset_rows(dataset, str(path), reading)
     raise ValueError(
-        f"format of {path} is {format!r}, allowed: {list(FORMATS)}, given or by suffix {list(SUFFIX_FORMATS)}"
+        f"format of path {path} is {format!r}, allowed: {list(FORMATS)}, given or by suffix {list(SUFFIX_FORMATS)}"
     )
 
 

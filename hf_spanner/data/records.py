@@ -1,7 +1,7 @@
 """Records (of JSON lines or of a dataset) to rows. The fields present say which form a record has."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 from hf_spanner.data.characters import CharEntity, SplitText
@@ -36,16 +36,24 @@ def record_rows(records: Iterable[PlacedRecord], source: str, reading: Reading) 
     Raises:
         ValueError: For malformed values, as the options say.
     """
-    records = iter(records)
-    head = list(islice(records, 1))
-    records = chain(head, records)
-    scheme = reading.options.scheme
-    if any(_is_tagged(record) for _, record in head):
-        scheme, records = scheme_of_stream(records, lambda placed: _string_tags(placed[1]), source, reading)
-    for place, record in records:
+    for place, record, scheme in _with_scheme(records, source, reading):
         row = _row(record, place, scheme, reading)
         if row is not None:
             yield row
+
+
+def _with_scheme(
+    records: Iterable[PlacedRecord], source: str, reading: Reading
+) -> Iterator[tuple[str, Mapping[str, Any], str]]:
+    """Place, record and tag scheme, which is detected from the first tagged record on."""
+    records = iter(records)
+    for place, record in records:
+        if _is_tagged(record):
+            tagged = chain([(place, record)], records)
+            scheme, tagged = scheme_of_stream(tagged, lambda placed: _string_tags(placed[1]), source, reading)
+            yield from ((*placed, scheme) for placed in tagged)
+            return
+        yield place, record, reading.options.scheme
 
 
 def _row(record: Mapping[str, Any], place: str, scheme: str, reading: Reading) -> Row | None:
@@ -54,7 +62,7 @@ def _row(record: Mapping[str, Any], place: str, scheme: str, reading: Reading) -
     for field in ("id", "document"):
         value = record.get(field)
         if value is not None and type(value) not in (str, int):
-            reading.refuse(place, Problem("type", field, value, "a string or an integer"))
+            reading.refuse_row(place, Problem("type", field, value, "a string or an integer"))
             return None
         names[field] = None if value is None else str(value)
     if record.get("tokens") is not None:
@@ -82,7 +90,7 @@ def _word_row(
     words = record[words_field]
     problem = words_problem(words, field=words_field)
     if problem is not None:
-        reading.refuse(place, problem)
+        reading.refuse_row(place, problem)
         return None
     items = _entity_items(record, entities_field, place, reading)
     if items is None:
@@ -109,7 +117,7 @@ def _tagged_row(
     if problem is None and len(tags) != len(words):
         problem = Problem("length", "ner_tags", tags, f"{len(words)} tags, one per word")
     if problem is not None:
-        reading.refuse(place, problem)
+        reading.refuse_row(place, problem)
         return None
     spans = spans_of_tags(tags, lambda index: f"{place}, ner_tags[{index}]", scheme, reading)
     return None if spans is None else (words, reading.unique_entities(spans, place))
@@ -120,7 +128,7 @@ def _text_row(record: Mapping[str, Any], place: str, reading: Reading) -> tuple[
     text = record.get("text")
     if not isinstance(text, str):
         given = sorted(record) if text is None else text
-        reading.refuse(place, Problem("type", "fields" if text is None else "text", given, FORMS))
+        reading.refuse_row(place, Problem("type", "fields" if text is None else "text", given, FORMS))
         return None
     items = _entity_items(record, "entities", place, reading)
     if items is None:
@@ -151,7 +159,7 @@ def _entity_items(
         if len(columns) == 3 and len({len(column) for column in columns}) == 1:
             entities = [list(item) for item in zip(*columns, strict=True)]
     if not isinstance(entities, list):
-        reading.refuse(place, Problem("type", field, entities, f"a list of {ENTITY_FORMS}"))
+        reading.refuse_row(place, Problem("type", field, entities, f"a list of {ENTITY_FORMS}"))
         return None
     items = []
     for index, entity in enumerate(entities):

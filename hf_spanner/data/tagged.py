@@ -57,7 +57,8 @@ def spans_of_tags(
         return []
     for index, tag in enumerate(tags):
         if split_tag(tag, scheme) is None:
-            reading.refuse(place_of(index), Problem("unknown tag", "tag", tag, f"{allowed_tags(scheme)} ({scheme})"))
+            allowed = f"{allowed_tags(scheme)} ({scheme})"
+            reading.refuse_row(place_of(index), Problem("unknown tag", "tag", tag, allowed))
             return None
     parsed = parse_tags(tags, scheme=scheme)
     policy = reading.options.ill_formed

@@ -1,6 +1,7 @@
 """Predicted and gold spans of rows, as the evaluation of training sees them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -26,6 +27,23 @@ def predictions_of_words(
     Returns:
         For each row its predicted entities (start, end, label, score), and the same for gold without scores.
     """
+    with evaluating_trainer(model, tokenizer, batch_size) as trainer:
+        output = trainer.predict(rows)
+    return output.predictions, output.label_ids
+
+
+@contextmanager
+def evaluating_trainer(
+    model: SpanNERModel, tokenizer: PreTrainedTokenizerBase, batch_size: int, *, disable_tqdm: bool | None = None
+) -> Iterator[SpanNERTrainer]:
+    """A Trainer that only evaluates; its folder goes with it. Making it seeds the global generators.
+
+    Args:
+        model: The model, moved to the Trainer's device.
+        tokenizer: Its tokenizer.
+        batch_size: Windows run through the model at once.
+        disable_tqdm: As in `TrainingArguments`.
+    """
     with TemporaryDirectory() as folder:
         args = SpanNERTrainingArguments(
             output_dir=folder,
@@ -35,6 +53,6 @@ def predictions_of_words(
             per_device_eval_batch_size=batch_size,
             dataloader_pin_memory=False,
             report_to="none",
+            disable_tqdm=disable_tqdm,
         )
-        output = SpanNERTrainer(model=model, args=args, processing_class=tokenizer).predict(rows)
-    return output.predictions, output.label_ids
+        yield SpanNERTrainer(model=model, args=args, processing_class=tokenizer)

@@ -56,7 +56,7 @@ def moved(
     folder = root / "ein Ordner f\u00fcr Modelle" / "m\u00f6del 1.0"
     shutil.move(root / "first", folder)
     shutil.rmtree(encoder)
-    return SimpleNamespace(folder=folder, answers=answers, labels=labels, root=root)
+    return SimpleNamespace(folder=folder, answers=answers, root=root)
 
 
 @pytest.fixture(scope="module")
@@ -83,16 +83,6 @@ def assert_same_answers(found: list[list[dict]], expected: list[list[dict]]) -> 
     assert without_scores[0] == without_scores[1]
     for of_text, others in zip(found, expected, strict=True):
         assert [one["score"] for one in of_text] == pytest.approx([one["score"] for one in others], abs=1e-6)
-
-
-def test_moved_folder_predicts_the_same_with_the_package(moved: SimpleNamespace) -> None:
-    """P-01 and P-03: the standard call needs no trust once the package is imported, with and without the task."""
-    for tagger in (pipeline("span-ner", model=str(moved.folder)), pipeline(model=str(moved.folder))):
-        assert type(tagger) is SpanNERPipeline
-        assert_same_answers(tagger(TEXTS), moved.answers)
-    config = tagger.model.config
-    assert list(config.id2label.items()) == list(enumerate(moved.labels))
-    assert (config.temperature, config.overlap, config.window_size) == (1.7, "nested", 30)
 
 
 def test_bare_process_predicts_the_same(moved: SimpleNamespace, bare: SimpleNamespace) -> None:

@@ -1,13 +1,12 @@
 """Ranges of every field, labels, versions, dropout, window, decoding, and what a saved configuration holds."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pytest
-from transformers import AutoConfig, BertConfig, DistilBertConfig, PreTrainedConfig, RobertaConfig
+from transformers import AutoConfig, BertConfig, DistilBertConfig, RobertaConfig
 
 from hf_spanner import METHODS, SpanNERConfig
 from hf_spanner.core import configuration_span_ner
@@ -107,18 +106,6 @@ def test_absurd_values_in_a_file_are_refused_before_weights_are_read(
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
     with pytest.raises(ValueError, match=name):
         METHODS["boundary_smoothing"].from_pretrained(tmp_path)
-
-
-def test_labels_keep_order_and_integer_keys(tmp_path: Path, cases: Callable[[str], dict[str, Any]]) -> None:
-    """P-01: names that look like ids, like O or like paths are names."""
-    labels = cases("P-01")["input"]["labels"]
-    config = BoundarySmoothingConfig(id2label=dict(enumerate(labels)), threshold=0.37, temperature=1.7)
-    config.save_pretrained(tmp_path)
-    again = AutoConfig.from_pretrained(tmp_path)
-    assert list(again.id2label.items()) == list(enumerate(labels))
-    assert again.label2id == {label: index for index, label in enumerate(labels)}
-    assert again.num_labels == len(labels)
-    assert (again.threshold, again.temperature) == (0.37, 1.7)
 
 
 CALIBRATION = {
@@ -297,30 +284,11 @@ def test_a_newer_major_version_is_refused_with_both_versions(tmp_path: Path) -> 
         SpanNERConfig(spanner_version="new")
 
 
-@pytest.mark.parametrize("config", CONFIGS)
-def test_a_file_without_the_newest_fields_takes_their_defaults(config: type[SpanNERConfig], tmp_path: Path) -> None:
-    """P-03: each field in turn was not there yet."""
-    made = config(id2label={0: "A", 1: "B"})
-    for name in config.field_rules:
-        values = {key: value for key, value in made.to_dict().items() if key != name}
-        (tmp_path / "config.json").write_text(json.dumps(values), encoding="utf-8")
-        assert getattr(config.from_pretrained(tmp_path), name) == getattr(made, name)
-
-
 def test_paths_of_the_encoder_are_not_kept() -> None:
     for name, kept in (("/home/me/bert", ""), ("./bert", ""), ("~/bert", ""), ("org/bert", "org/bert")):
         encoder = BertConfig()
         encoder._name_or_path = name
         assert SpanNERConfig(encoder_config=encoder).encoder_config._name_or_path == kept
-
-
-def test_every_attribute_of_the_base_configuration_can_be_read() -> None:
-    """P-03: attribute access is not intercepted."""
-    config, base = BoundarySmoothingConfig(), PreTrainedConfig()
-    for name in base.to_dict():
-        getattr(config, name)
-    with pytest.raises(AttributeError):
-        config.no_such_attribute  # noqa: B018
 
 
 def test_decoding_overlays_the_configuration_and_never_changes_it() -> None:

@@ -1,60 +1,27 @@
-"""Every form of input, batches, long texts, decoding settings, threads and precision."""
+"""Any text and any words, long texts, settings of decoding, order of batches; the forms of input are in tests/cases."""
 
 import json
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from types import GeneratorType
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from datasets import Dataset
-from torch import Tensor, nn
+from hypothesis import given
+from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerBase
 
 from hf_spanner import METHODS, SpanNERCollator, SpanNERModel, SpanNERPipeline
 from hf_spanner.core.pipeline_span_ner import check_text
+from hf_spanner.core.words import split_words, trim_span
 
-KEYS = {"entity_group", "score", "word", "start", "end", "word_start", "word_end"}
-ANA, OSLO = "Ana met Bo", "Oslo"
-
-
-TAUGHT: dict[str, dict[str, Tensor]] = {}  # weights of each method after a short training
+ANA = "Ana met Bo"
+KINDS = ("wordpiece", "bpe", "unigram")
 
 
-@pytest.fixture(params=METHODS)
-def tagger(
-    request: pytest.FixtureRequest,
-    tiny_model: Callable[..., SpanNERModel],
-    tokenizer: PreTrainedTokenizerBase,
-    rows: list[dict[str, Any]],
-) -> SpanNERPipeline:
-    """A pipeline on a tiny model of each method that was trained until it finds entities in both short texts."""
-    model = tiny_model(request.param)
-    pipe = SpanNERPipeline(model=model, tokenizer=tokenizer)
-    if request.param not in TAUGHT:
-        teach(model, SpanNERCollator(tokenizer, model.config.label2id)(rows), lambda: all(pipe([ANA, OSLO])))
-        TAUGHT[request.param] = model.state_dict()
-    model.load_state_dict(TAUGHT[request.param])
-    return pipe
-
-
-def teach(model: SpanNERModel, batch: dict[str, Tensor], is_enough: Callable[[], bool]) -> None:
-    """Steps on one batch, at most 1,000, until the condition holds; no dropout; leaves the model in evaluation mode."""
-    for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    for _ in range(100):
-        model.train()
-        for _ in range(10):
-            optimizer.zero_grad()
-            model(**batch).loss.backward()
-            optimizer.step()
-        model.eval()
-        if is_enough():
-            return
-    raise AssertionError("1,000 steps taught no entity")
+@pytest.fixture(scope="module", params=METHODS)
+def tagger(request: pytest.FixtureRequest, random_tagger: Callable[..., SpanNERPipeline]) -> SpanNERPipeline:
+    """A pipeline on an untrained model of each method that finds entities."""
+    return random_tagger(request.param)
 
 
 def spans(entities: list[dict[str, Any]]) -> list[tuple[int, int, str]]:
@@ -67,68 +34,6 @@ def assert_same(found: list[list[dict[str, Any]]], expected: list[list[dict[str,
     assert list(map(spans, found)) == list(map(spans, expected))
     for of_text, others in zip(found, expected, strict=True):
         assert [one["score"] for one in of_text] == pytest.approx([one["score"] for one in others], abs=1e-5)
-
-
-def test_one_text_is_a_list_and_several_are_a_list_of_lists(tagger: SpanNERPipeline) -> None:
-    """I-02, items 0, 1, 2, 3, 4."""
-    ana, oslo = tagger(ANA), tagger(OSLO)
-    assert isinstance(ana, list)
-    assert ana
-    assert set(ana[0]) == KEYS
-    assert_same(tagger([ANA]), [ana])
-    assert_same(tagger([ANA, OSLO]), [ana, oslo])
-    assert_same(tagger((ANA, OSLO)), [ana, oslo])
-    assert tagger([]) == []
-    assert tagger("") == []
-
-
-def test_a_column_is_a_list_of_texts(tagger: SpanNERPipeline) -> None:
-    """I-02, item 6."""
-    column = Dataset.from_dict({"text": [ANA, OSLO]})["text"]
-    found = tagger(column, batch_size=2)
-    assert isinstance(found, list)
-    assert_same(found, tagger([ANA, OSLO]))
-
-
-def test_a_generator_is_read_lazily(tagger: SpanNERPipeline) -> None:
-    """I-02, item 5: the first answer comes before the end of an endless input."""
-    num_read = 0
-
-    def texts() -> Iterator[str]:
-        nonlocal num_read
-        while True:
-            num_read += 1
-            yield ANA if num_read % 2 else OSLO
-
-    answers = tagger(texts(), batch_size=1)
-    assert isinstance(answers, GeneratorType)
-    assert num_read == 0
-    assert_same([next(answers), next(answers)], tagger([ANA, OSLO]))
-    assert num_read <= 32
-    assert list(tagger(text for text in ())) == []
-
-
-def test_words_need_the_switch(perfect_pipeline: Callable[..., Any]) -> None:
-    """I-02, items 7 and 8: characters count in the words joined by blanks."""
-    perfect = perfect_pipeline()
-    (found,) = perfect.run([["Ana", "met", "Bo"]], [(0, 1, "PER"), (2, 3, "PER")], pretokenized=True)
-    assert [(one["start"], one["end"], one["word_start"], one["word_end"], one["word"]) for one in found] == [
-        (0, 3, 0, 1, "Ana"),
-        (8, 10, 2, 3, "Bo"),
-    ]
-    tagger = perfect.pipeline
-    with pytest.raises(TypeError, match="position 0 is a list; for lists of words give pretokenized=True"):
-        tagger([["Ana", "met", "Bo"], ["Oslo"]])
-    assert len(tagger([["Ana"], []], pretokenized=True)) == 2
-
-
-@pytest.mark.parametrize(
-    ("item", "position"), [(None, 0), (3, 0), (b"Ana", 0), ({"text": "Ana"}, 0), (["Ana", None], 1), ([b"Ana"], 0)]
-)
-def test_what_is_no_text_is_named_by_its_position(item: Any, position: int, tagger: SpanNERPipeline) -> None:
-    """I-02, item 9."""
-    with pytest.raises(TypeError, match=f"position {position} must be a text, got"):
-        tagger(item)
 
 
 def test_check_of_words() -> None:
@@ -144,31 +49,6 @@ def test_the_position_counts_over_buffers(tagger: SpanNERPipeline) -> None:
     answers = tagger(texts, batch_size=1)
     with pytest.raises(TypeError, match="position 40"):
         list(answers)
-
-
-def test_answers_do_not_depend_on_neighbours(tagger: SpanNERPipeline, cases: Callable[[str], dict[str, Any]]) -> None:
-    """I-01."""
-    case = cases("I-01")
-    texts = case["input"]["texts"]
-    alone = [tagger(text) for text in texts]
-    assert any(alone)
-    for size in case["input"]["batch_sizes"]:
-        assert_same(tagger(texts, batch_size=size), alone)
-        assert_same(tagger(texts[::-1], batch_size=size), alone[::-1])
-
-
-def test_blank_texts_give_nothing_and_shift_nothing(
-    tagger: SpanNERPipeline, cases: Callable[[str], dict[str, Any]]
-) -> None:
-    """T-05."""
-    case = cases("T-05")
-    texts, expected = case["input"]["texts"], case["expected"]
-    alone = [tagger(text) for text in texts]
-    assert [alone[place] for place in expected["must_be_empty_list"]] == [[]] * 5
-    for size in case["input"]["batch_sizes"]:
-        found = tagger(texts, batch_size=size)
-        assert len(found) == expected["n_outputs"]
-        assert_same(found, alone)
 
 
 def test_a_long_text_is_read_whole_and_each_entity_given_once(perfect_pipeline: Callable[..., Any]) -> None:
@@ -245,47 +125,11 @@ def test_a_promised_precision_takes_its_threshold_at_construction_and_per_call(
 
 
 def test_unknown_and_absurd_settings_are_refused(tagger: SpanNERPipeline) -> None:
-    for given, name in (({"treshold": 0.5}, "treshold"), ({"threshold": 2}, "threshold"), ({"overlap": 1}, "overlap")):
+    for wrong, name in (({"treshold": 0.5}, "treshold"), ({"threshold": 2}, "threshold"), ({"overlap": 1}, "overlap")):
         with pytest.raises(ValueError, match=name):
-            tagger(ANA, **given)
+            tagger(ANA, **wrong)
         with pytest.raises(ValueError, match=name):
-            SpanNERPipeline(model=tagger.model, tokenizer=tagger.tokenizer, **given)
-
-
-def test_threads_share_a_pipeline(tagger: SpanNERPipeline) -> None:
-    """I-04: texts of several lengths and settings at once; repeated calls are identical."""
-    texts = [ANA, OSLO, "The University of New York opened .", "a b c " * 20]
-    calls = [(text, threshold) for text in texts for threshold in (0.0, 0.5)] * 8
-    alone = [tagger(text, threshold=threshold) for text, threshold in calls]
-    assert alone[:8] == alone[8:16]
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda call: tagger(call[0], threshold=call[1]), calls))
-    assert_same(found, alone)
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_works_on_a_cpu(
-    dtype: torch.dtype, tiny_model: Callable[..., SpanNERModel], tokenizer: PreTrainedTokenizerBase
-) -> None:
-    """I-04."""
-    found = SpanNERPipeline(model=tiny_model(seed=1).to(dtype), tokenizer=tokenizer)([ANA, "Mira Stone works"])
-    assert any(found)
-    assert all(0 <= one["score"] <= 1 for of_text in found for one in of_text)
-
-
-def test_inference_is_without_dropout_and_gradients(
-    tiny_model: Callable[..., SpanNERModel], tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """I-04: a model handed over in training mode is put into evaluation mode."""
-    model = tiny_model().train()
-    tagger = SpanNERPipeline(model=model, tokenizer=tokenizer)
-    modes = []
-    forward = model.score_spans
-    monkeypatch.setattr(
-        model, "score_spans", lambda *given: modes.append((model.training, torch.is_grad_enabled())) or forward(*given)
-    )
-    assert tagger(ANA) == tagger(ANA)
-    assert set(modes) == {(False, False)}
+            SpanNERPipeline(model=tagger.model, tokenizer=tagger.tokenizer, **wrong)
 
 
 def test_batches_are_sorted_by_length_and_answers_are_not(
@@ -298,3 +142,117 @@ def test_batches_are_sorted_by_length_and_answers_are_not(
     monkeypatch.setattr(tagger.model, "encode", lambda *given: widths.append(tuple(given[0].shape)) or encode(*given))
     assert_same(tagger(texts, batch_size=2), alone)
     assert widths == [(2, 4), (2, 9), (2, 11)]
+
+
+HARD = [
+    "Ana",
+    "met",
+    "[SEP]",
+    "</s>",
+    "\u200b",
+    "\ufe0f",
+    "\u200d",
+    "e\u0301",
+    "\U0001f468",
+    "\u5317",
+    "\x00",
+    " ",
+    "\n",
+]
+HARD += ["", "\u3000", "\ud800", "\udfff", "-", ".", "'s", "\u0e41", "a" * 300]
+CHARACTERS = st.one_of(st.characters(), st.characters(categories=["Cs"]), st.sampled_from(HARD))
+TEXTS = st.lists(CHARACTERS, max_size=30).map("".join)
+WORDS = st.lists(st.one_of(st.text(max_size=4), st.sampled_from(HARD)), max_size=12)
+
+
+def assert_well_formed(found: list[dict[str, Any]], surface: str, num_words: int) -> None:
+    """Entities in order, within the text and its words, with the text's own characters."""
+    assert found == sorted(found, key=lambda one: (one["start"], -one["end"], one["entity_group"]))
+    for one in found:
+        assert 0 <= one["start"] < one["end"] <= len(surface)
+        assert 0 <= one["word_start"] < one["word_end"] <= num_words
+        assert one["word"] == surface[one["start"] : one["end"]]
+        assert 0 <= one["score"] <= 1
+
+
+@pytest.fixture(scope="module")
+def narrow_taggers(
+    random_tagger: Callable[..., SpanNERPipeline], tagger: SpanNERPipeline
+) -> dict[str, SpanNERPipeline]:
+    """By kind of tokenizer, a pipeline of the method with windows of 24 tokens."""
+    method = tagger.model.config.model_type
+    return {kind: random_tagger(method, kind, window_size=24, window_overlap=8) for kind in KINDS}
+
+
+@given(text=TEXTS, kind=st.sampled_from(KINDS), overlap=st.sampled_from(["flat", "nested", "any"]))
+def test_any_text_gives_spans_in_order_and_in_bounds(
+    text: str, kind: str, overlap: str, narrow_taggers: dict[str, SpanNERPipeline]
+) -> None:
+    found = narrow_taggers[kind](text, overlap=overlap)
+    assert_well_formed(found, text, len(split_words(text)))
+    assert all((one["start"], one["end"]) == trim_span(text, one["start"], one["end"]) for one in found)
+
+
+@given(words=WORDS, kind=st.sampled_from(KINDS), overlap=st.sampled_from(["flat", "nested", "any"]))
+def test_any_words_give_spans_in_order_and_in_bounds(
+    words: list[str], kind: str, overlap: str, narrow_taggers: dict[str, SpanNERPipeline]
+) -> None:
+    (found,) = narrow_taggers[kind]([words], pretokenized=True, overlap=overlap)
+    assert_well_formed(found, " ".join(words), len(words))
+    assert all(one["word"] == " ".join(words[one["word_start"] : one["word_end"]]) for one in found)
+
+
+@given(words=st.lists(st.sampled_from(["Ana", "met", "Bo", ".", "a"]), min_size=1, max_size=20))
+def test_a_text_that_fits_a_window_is_read_as_by_the_model_alone(
+    words: list[str], tagger: SpanNERPipeline, narrow_taggers: dict[str, SpanNERPipeline]
+) -> None:
+    """The merge of windows has no part in it, however wide the window is."""
+    (found,) = tagger([words], pretokenized=True)
+    batch = SpanNERCollator(tagger.tokenizer, tagger.model.config.label2id)([{"tokens": words}])
+    with torch.no_grad():
+        (decoded,) = tagger.model.decode(tagger.model(**batch))
+    id2label = tagger.model.config.id2label
+    assert [(one["word_start"], one["word_end"], one["entity_group"], one["score"]) for one in found] == [
+        (span.start, span.end, id2label[span.label], pytest.approx(span.score, abs=1e-5)) for span in decoded
+    ]
+    narrow = narrow_taggers["wordpiece"]
+    if len(batch["input_ids"][0]) - 2 <= narrow.model.config.window_size:
+        assert_same(narrow([words], pretokenized=True), [found])
+
+
+@pytest.fixture(scope="module")
+def perfect_pipelines(perfect_pipeline: Callable[..., Any], tagger: SpanNERPipeline) -> dict[tuple[str, str], Any]:
+    """By kind of tokenizer and by overlap, a pipeline of the method that finds gold, with windows of 12 tokens."""
+    method, narrow = tagger.model.config.model_type, {"window_size": 12, "window_overlap": 6}
+    keys = [(kind, overlap) for kind in KINDS for overlap in ("flat", "nested")]
+    return {(kind, overlap): perfect_pipeline(kind, method, overlap=overlap, **narrow) for kind, overlap in keys}
+
+
+@given(
+    num_words=st.integers(1, 40),
+    borders=st.lists(
+        st.tuples(st.integers(0, 39), st.integers(1, 6), st.sampled_from(["LOC", "ORG", "PER"])), max_size=9
+    ),
+    kind=st.sampled_from(KINDS),
+    overlap=st.sampled_from(["flat", "nested"]),
+)
+def test_gold_comes_back_wherever_the_windows_lie(
+    num_words: int,
+    borders: list[tuple[int, int, str]],
+    kind: str,
+    overlap: str,
+    perfect_pipelines: dict[tuple[str, str], Any],
+) -> None:
+    """Gold to the method's targets, to perfect scores, to candidates, to entities; none longer than the overlap."""
+    gold: list[tuple[int, int, str]] = []
+    for start, length, label in borders:
+        words = set(range(start, start + length))
+        others = [set(range(a, b)) for a, b, _ in gold]
+        is_nested = all(words.isdisjoint(other) or words < other or words > other for other in others)
+        is_kept = is_nested if overlap == "nested" else all(map(words.isdisjoint, others))
+        if is_kept and start + length <= num_words:
+            gold.append((start, start + length, label))
+    found = perfect_pipelines[kind, overlap].run(" ".join(["a"] * num_words), gold)
+    assert [(one["word_start"], one["word_end"], one["entity_group"]) for one in found] == sorted(
+        gold, key=lambda span: (span[0], -span[1])
+    )

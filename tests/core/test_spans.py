@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hf_spanner.core.spans import PADDING, Span, enumerate_spans, pack_candidates, pack_spans, span_iou, unpack_spans
@@ -16,7 +16,6 @@ SPANS = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(BORDERS, min_size=1, max_size=6), st.lists(BORDERS, min_size=1, max_size=6))
 def test_iou_is_that_of_the_sets_of_words(first: list, second: list) -> None:
     overlap = span_iou(torch.tensor([first]), torch.tensor([second]))
@@ -43,7 +42,6 @@ def test_iou_of_unequal_batches_is_an_error() -> None:
         span_iou(torch.zeros(1, 1, 2), torch.zeros(2, 1, 2))
 
 
-@settings(deadline=None)
 @given(st.integers(0, 9), st.integers(1, 11))
 def test_enumeration_is_every_span_once_in_order(num_words: int, max_length: int) -> None:
     expected = [
@@ -55,7 +53,6 @@ def test_enumeration_is_every_span_once_in_order(num_words: int, max_length: int
     assert enumerate_spans(num_words, max_length).tolist() == expected
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(SPANS, max_size=5), max_size=4))
 def test_packing_and_back_changes_nothing(spans: list[list[Span]]) -> None:
     packed = pack_spans(spans)
@@ -63,7 +60,6 @@ def test_packing_and_back_changes_nothing(spans: list[list[Span]]) -> None:
     assert unpack_spans(packed) == spans
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(SPANS, max_size=5), min_size=1, max_size=4))
 def test_flat_lists_pack_as_lists_of_sentences_do(spans: list[list[Span]]) -> None:
     flat = [span for of_sentence in spans for span in of_sentence]

@@ -3,7 +3,7 @@
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hf_spanner.core.words import split_words, surface_offsets, trim_span
@@ -243,7 +243,6 @@ def test_invisible_characters_at_the_edge_of_a_word_are_left_out():
     assert split_words("\u200fAna\u200f, \u200bBo\u200bLi\u00ad") == [(1, 4), (5, 6), (8, 10), (11, 13)]
 
 
-@settings(deadline=None)
 @given(TEXTS, MODES)
 def test_words_are_ordered_without_blank_and_cover_what_is_visible(text, split_hyphens):
     words = split_words(text, split_hyphens=split_hyphens)
@@ -256,14 +255,12 @@ def test_words_are_ordered_without_blank_and_cover_what_is_visible(text, split_h
     assert all(character.isspace() or is_invisible(character) or character in "\u200c\u200d" for character in gaps)
 
 
-@settings(deadline=None)
 @given(TEXTS, MODES)
 def test_no_word_ends_before_a_mark_joiner_or_variation_selector(text, split_hyphens):
     for _, end in split_words(text, split_hyphens=split_hyphens):
         assert end == len(text) or not is_bound(text[end])
 
 
-@settings(deadline=None)
 @given(TEXTS, MODES)
 def test_a_word_split_again_is_that_word(text, split_hyphens):
     # Periods are left out: whether one belongs to its word depends on what follows.
@@ -271,7 +268,6 @@ def test_a_word_split_again_is_that_word(text, split_hyphens):
         assert split_words(word, split_hyphens=split_hyphens) == [(0, len(word))]
 
 
-@settings(deadline=None)
 @given(TEXTS, TEXTS, MODES, st.sampled_from(["\n", " "]))
 def test_texts_with_a_blank_between_split_as_each_alone(first, second, split_hyphens, blank):
     if blank == " ":  # a period looks at the rest of its line

@@ -18,28 +18,6 @@ def pair(folder, text, annotation, name="a"):
     return path
 
 
-@pytest.mark.parametrize("policy", ["split", "cover", "first", "drop"])
-def test_discontinuous_entities_under_each_policy(case, case_files, reading, policy):
-    expected = case("D-08")["expected"]["items"][0][policy]
-    lenient = reading(discontinuous=policy)
-    rows = list(brat_rows(case_files / "d08_a.ann", lenient))
-    assert surfaces(rows) == [(label, " ".join(text.split())) for _, _, label, text in expected["entities"]]
-    verb = "dropped, discontinuous" if policy == "drop" else f"changed, discontinuous ({policy})"
-    assert lenient.report.counts == {verb: expected.get("dropped", 1)}
-
-
-def test_discontinuous_entities_are_refused_by_default(case, case_files, reading):
-    with pytest.raises(ValueError, match="discontinuous") as error:
-        list(brat_rows(case_files / "d08_a.ann", reading()))
-    expected = case("D-08")["expected"]["items"][0]["error"]
-    assert [text for text in expected["mentions"] if text not in str(error.value)] == []
-
-
-def test_offsets_that_do_not_fit_windows_newlines_are_refused(case, case_files, reading):
-    with pytest.raises(ValueError, match=r"d08_b\.ann, line 2, T2: surface is 'Oslo'.*Windows"):
-        list(brat_rows(case_files / "d08_b.ann", reading()))
-
-
 def test_a_row_is_a_line_unless_an_entity_runs_over_its_end(case_files, reading):
     rows = list(brat_rows(case_files / "d08_a.txt", reading(discontinuous="drop")))
     assert [row["tokens"] for row in rows] == [
@@ -71,6 +49,7 @@ def test_a_folder_is_read_in_order_with_its_subfolders(tmp_path, reading):
         ("Ana is a note", "line"),
         ("T1\tPER 0 2\tAna", "surface"),
         ("T1\tPER 0 30\tAna", "range"),
+        (f"T1\tPER 0 {'9' * 5000}\tAna", "line"),
         ("T1\tPER 3 0\tAna", "empty"),
         ("T1\tPER 0 2\tAn", "misaligned"),
     ],
@@ -82,20 +61,6 @@ def test_malformed_lines_are_refused_or_dropped(tmp_path, reading, annotation, r
     lenient = reading(on_error="drop")
     assert surfaces(brat_rows(path, lenient)) == [("PER", "Bo")]
     assert lenient.report.counts == {f"dropped, {reason}": 1}
-
-
-@pytest.mark.parametrize("suffix", [".ann", ".txt"])
-def test_a_link_that_leads_outside_its_folder_is_refused(case, tmp_path, reading, suffix):
-    folder = tmp_path / "corpus"
-    folder.mkdir()
-    pair(folder, "Ana", "T1\tPER 0 3\tAna\n")
-    outside = tmp_path / f"secret{suffix}"
-    (folder / f"a{suffix}").rename(outside)
-    (folder / f"a{suffix}").symlink_to(outside)
-    for path in (folder, folder / "a.ann"):
-        with pytest.raises(ValueError, match="leads to") as error:
-            list(brat_rows(path, reading(on_error="drop")))
-        assert case("S-02")["expected"]["mentions"][0] in str(error.value)
 
 
 def test_a_link_inside_the_folder_is_read(tmp_path, reading):

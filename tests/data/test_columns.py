@@ -18,45 +18,6 @@ def written(tmp_path, text, name="a.conll"):
     return path
 
 
-def item_of(case, case_files, case_id, index):
-    item = case(case_id)["input"]["items"][index]
-    options = {name: item[name] for name in ("scheme", "delimiter", "tag_column") if name in item}
-    return case_files / item["file"]["path"].removeprefix("files/"), options, case(case_id)["expected"]["items"][index]
-
-
-def check(path, reading, expected):
-    if expected["outcome"] == "value":
-        found = sentences(path, reading)
-        assert found == [{name: sentence[name] for name in ("tokens", "spans")} for sentence in expected["sentences"]]
-        return
-    with pytest.raises(ValueError, match=path.name) as error:
-        sentences(path, reading)
-    assert [text for text in expected["mentions"] if text.lower() not in str(error.value).lower()] == []
-
-
-@pytest.mark.parametrize(
-    ("case_id", "index"),
-    [("D-01", 0), ("D-01", 1), ("D-01", 2), ("D-03", 0), ("D-04", 0), ("D-04", 1), ("D-04", 2), ("D-04", 3)]
-    + [("D-05", 0), ("D-05", 2)],
-)
-def test_files_that_broke_readers(case, case_files, reading, case_id, index):
-    path, options, expected = item_of(case, case_files, case_id, index)
-    check(path, reading(**options), expected)
-
-
-def test_iob1_is_detected_with_a_report(case, case_files, reading):
-    path, options, expected = item_of(case, case_files, "D-01", 3)
-    auto = reading(**options)
-    check(path, auto, expected["any_of"][0])
-    assert auto.report.schemes[str(path)].scheme == "IOB1"
-
-
-def test_document_marks_number_the_documents_of_a_file(case, case_files, reading):
-    path, options, expected = item_of(case, case_files, "D-03", 0)
-    documents = [row["document"] for row in column_rows(path, reading(**options))]
-    assert documents == [f"d03_layout-{sentence['document']}" for sentence in expected["sentences"]]
-
-
 def test_without_marks_the_document_is_unknown(tmp_path, reading):
     path = written(tmp_path, "a O\n\nb O\n")
     assert [row["document"] for row in column_rows(path, reading())] == [None, None]

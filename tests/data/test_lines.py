@@ -41,5 +41,7 @@ def test_damaged_gzip_data_names_the_file(tmp_path, cut):
 
 def test_decoded_replaces_nothing():
     assert decoded("é\r\n".encode(), "f") == "é\r\n"
-    with pytest.raises(ValueError, match="^f: byte 1 is"):
+    with pytest.raises(ValueError, match="^f, line 1: byte 1 is"):
         decoded("é".encode("utf-16"), "f")
+    with pytest.raises(ValueError, match="^f, line 9: byte 3 is"):
+        decoded(b"a\n\nab\xff", "f", first_line=7)

@@ -40,6 +40,17 @@ def test_refuse_counts_on_request_and_keeps_the_first_examples(reading):
     assert [example.split(":")[0] for example in examples] == ["f, line 1", "f, line 2", "f, line 3"]
 
 
+def test_a_row_that_is_left_out_is_counted_beside_the_reason(reading):
+    lenient = reading(on_error="drop")
+    lenient.refuse_row("f, line 1", Problem("JSON", "line", "[", "an object"))
+    lenient.refuse("f, line 2", Problem("empty", "span", 1, "more"))
+    assert lenient.report.num_dropped_rows == 1
+    assert lenient.report.counts == {"dropped, JSON": 1, "dropped, empty": 1}
+    assert str(lenient.report).startswith("0 rows, 0 entities, 1 rows dropped\n")
+    with pytest.raises(ValueError, match="^f, line 1"):
+        reading().refuse_row("f, line 1", Problem("JSON", "line", "[", "an object"))
+
+
 def test_labels_are_stripped_with_a_count(reading):
     strict = reading()
     assert [strict.clean_label(label, "f, line 1") for label in ("PER", "PER ")] == ["PER", "PER"]
@@ -62,6 +73,7 @@ def test_report_reads_as_text_and_as_json():
     assert json.loads(json.dumps(report.as_dict())) == {
         "num_rows": 2,
         "num_entities": 3,
+        "num_dropped_rows": 0,
         "counts": {"dropped, empty": 1},
         "examples": {"dropped, empty": ["f, line 9: span is 0"]},
         "schemes": {"f": "IOB1"},

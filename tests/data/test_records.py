@@ -1,8 +1,5 @@
-import json
-
 import pytest
 
-from hf_spanner.data.jsonl import json_records
 from hf_spanner.data.records import record_rows
 
 
@@ -13,70 +10,6 @@ def rows_of(records, reading):
 
 def spans_of(row):
     return [list(entity.values()) for entity in row["entities"]]
-
-
-def surfaces_of(row):
-    return [" ".join(row["tokens"][entity["start"] : entity["end"]]) for entity in row["entities"]]
-
-
-def file_rows(path, reading):
-    return list(record_rows(json_records(path, reading), str(path), reading))
-
-
-def test_hidden_line_separators_stay_inside_a_text(case, case_files, reading):
-    path = case_files / "d05_separators.jsonl"
-    rows = file_rows(path, reading())
-    records = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
-    expected = case("D-05")["expected"]["items"][1]
-    assert len(rows) == expected["n_examples"]
-    for row, record, entities in zip(rows, records, expected["entities"], strict=True):
-        surfaces = [" ".join(record["text"][start:end].split()) for start, end, _ in entities]
-        assert surfaces_of(row) == surfaces
-        assert [entity["label"] for entity in row["entities"]] == [label for _, _, label in entities]
-    assert rows[0]["tokens"] == ["Nord", "See", "opens"]
-
-
-@pytest.mark.parametrize("index", range(12))
-def test_doubtful_character_spans(case, case_files, tmp_path, reading, index):
-    verdict = case("D-06")["expected"]["per_line"][index]
-    line = (case_files / "d06_spans.jsonl").read_bytes().split(b"\n")[index]
-    path = tmp_path / "one.jsonl"
-    path.write_bytes(b"\n" * index + line)
-    strict = reading()
-    if verdict["verdict"] in ("ok", "trim"):
-        row = file_rows(path, strict)[0]
-        surface = [json.loads(line)["text"][slice(*verdict["span"])]] if verdict["span"] else []
-        assert surfaces_of(row) == surface
-        assert sum(strict.report.counts.values()) == (verdict["verdict"] == "trim")
-        return
-    reason = verdict.get("reason", "misaligned")
-    with pytest.raises(ValueError, match=rf"one\.jsonl, line {index + 1}: .*\({reason}\)"):
-        file_rows(path, strict)
-
-
-def test_doubtful_character_spans_are_all_counted_when_dropped(case_files, reading):
-    lenient = reading(on_error="drop", misaligned="widen")
-    rows = file_rows(case_files / "d06_spans.jsonl", lenient)
-    assert [surfaces_of(row) for row in rows] == [["Ana"], [], [], ["Oslo"], [], [], [], ["Bo"], ["Bo"], [], [], []]
-    assert lenient.report.counts == {
-        "dropped, surface": 1,
-        "dropped, range": 2,
-        "dropped, empty": 2,
-        "dropped, type": 1,
-        "dropped, label": 1,
-        "changed, misaligned entity widened to whole words": 1,
-        "changed, blanks at the edges of an entity trimmed": 1,
-    }
-
-
-def test_repeats_go_and_two_labels_on_one_span_stay(case, case_files, reading):
-    strict = reading()
-    rows = file_rows(case_files / "d07_dup.jsonl", strict)
-    expected = case("D-07")["expected"]["items"][0]
-    text = json.loads((case_files / "d07_dup.jsonl").read_text(encoding="utf-8"))["text"]
-    labelled = [(text[start:end], label) for start, end, label in expected["entities"][0]]
-    assert list(zip(surfaces_of(rows[0]), [entity["label"] for entity in rows[0]["entities"]], strict=True)) == labelled
-    assert strict.report.counts == {"dropped, repeated entity": expected["duplicates_removed"]}
 
 
 @pytest.mark.parametrize(
@@ -133,6 +66,13 @@ def test_tags_are_read_in_the_detected_scheme(reading):
     auto = reading()
     rows = rows_of([{"tokens": ["a", "b"], "ner_tags": ["I-X", "B-X"]}, {"tokens": [], "ner_tags": []}], auto)
     assert [spans_of(row) for row in rows] == [[[0, 1, "X"], [1, 2, "X"]], []]
+    assert auto.report.schemes["f"].scheme == "IOB1"
+
+
+def test_tags_may_come_behind_records_of_another_form(reading):
+    auto = reading()
+    rows = rows_of([{"tokens": ["c"], "entities": []}, {"tokens": ["a", "b"], "ner_tags": ["I-X", "B-X"]}], auto)
+    assert [spans_of(row) for row in rows] == [[], [[0, 1, "X"], [1, 2, "X"]]]
     assert auto.report.schemes["f"].scheme == "IOB1"
 
 

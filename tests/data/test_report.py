@@ -52,15 +52,6 @@ def test_counts_of_each_split():
     assert report.similar_labels == [["PER", "Per"]]
 
 
-def test_labels_only_in_test_are_named(case):
-    data = case("D-09")["input"]
-    train = [row("w", (0, 1, label)) for label in data["train"]]
-    test = [row("a b c d e", *spans) for spans in data["test_gold"]]
-    report = data_report({"train": train, "test": test})
-    assert list(report.splits["test"].unseen_labels) == case("D-09")["expected"]["unseen_reported"]
-    assert report.splits["train"].unseen_labels == {}
-
-
 def test_the_table_shows_every_split_label_and_remark():
     text = str(data_report({"train": TRAIN, "test": TEST}))
     lines = text.splitlines()

@@ -1,5 +1,3 @@
-import logging
-
 import pytest
 
 from hf_spanner.data.schema import (
@@ -7,7 +5,6 @@ from hf_spanner.data.schema import (
     Problem,
     check_row,
     entity_problem,
-    label_set,
     similar_labels,
     sorted_entities,
     words_problem,
@@ -70,24 +67,6 @@ def test_words_may_be_none_at_all_but_not_empty_strings():
 
 def test_a_problem_shows_a_long_value_cut():
     assert len(str(Problem("type", "field", "x" * 5000, "short"))) < 150
-
-
-def test_label_set_strips_and_names_what_looks_like_a_slip(case, caplog):
-    expected = case("D-09")["expected"]
-    labels = case("D-09")["input"]["typos"]
-    rows = [row_with(entities=[{"start": 0, "end": 1, "label": label}]) for label in labels]
-    with caplog.at_level(logging.WARNING):
-        assert label_set(rows) == ["LOC", "PER", "Per"]
-    blanks, similar = (record.getMessage() for record in caplog.records)
-    assert str(expected["typos"]["edge_blanks"]) in blanks
-    assert [str(group) in similar for group in expected["typos"]["near_duplicates"]] == [True]
-
-
-def test_label_set_of_one_split_is_sorted_and_silent(case, caplog):
-    rows = [row_with(entities=[{"start": 0, "end": 1, "label": label}]) for label in case("D-09")["input"]["train"]]
-    assert label_set(rows) == case("D-09")["expected"]["train_model_labels"]
-    assert label_set([]) == []
-    assert caplog.records == []
 
 
 def test_similar_labels_compares_case_and_separators():

@@ -79,19 +79,6 @@ def well_formed_twin(tags, scheme):
     return spans
 
 
-@pytest.mark.parametrize("index", range(7))
-def test_ill_formed_sequences_under_the_three_policies(case, index):
-    item, expected = case("D-02")["input"]["items"][index], case("D-02")["expected"]["items"][index]
-    for policy in ("repair", "drop"):
-        spans = tags_to_spans(item["tags"], scheme=item["scheme"], policy=policy)
-        assert [list(span) for span in spans] == expected[policy]
-    if expected["error"] == "error":
-        with pytest.raises(ValueError, match="allowed here in"):
-            tags_to_spans(item["tags"], scheme=item["scheme"])
-    else:
-        assert [list(span) for span in tags_to_spans(item["tags"], scheme=item["scheme"])] == expected["repair"]
-
-
 @given(flat_sentences(), st.sampled_from(SCHEMES))
 def test_spans_to_tags_and_back(sentence, scheme):
     spans, num_words = sentence

@@ -22,11 +22,6 @@ Make = Callable[..., SpanNERModel]
 LABELS = ("LOC", "ORG", "PER")
 
 
-def row(words: str, *entities: tuple[int, int, str]) -> dict[str, Any]:
-    found = [{"start": start, "end": end, "label": label} for start, end, label in entities]
-    return {"tokens": words.split(), "entities": found}
-
-
 def sentence_losses(model: SpanNERModel, batch: dict[str, Tensor]) -> tuple[SpanNEROutput, Tensor]:
     """Output and (B,) losses, by the hooks of the method."""
     inputs = {name: value for name, value in batch.items() if name != "labels"}
@@ -188,51 +183,6 @@ def test_a_word_without_tokens_is_no_boundary_and_shifts_nothing(
         assert span.end - 1 not in (1, 4)
 
 
-@pytest.mark.parametrize(
-    "few",
-    [
-        [row("it rains"), row("they wait here")],
-        [row("Ana", (0, 1, "PER")), row("rain")],
-        [row("Ana met nobody", (0, 1, "PER"))],
-        [row("Lake Tarn Lab", (0, 3, "ORG"))],
-        [row(" ".join(f"w{i}" for i in range(40)), *[(i, i + 1, "LOC") for i in range(40)])],
-        [row(""), row("Ana", (0, 1, "PER"))],
-        [row("")],
-    ],
-    ids=["no entity", "one word", "one entity", "whole sentence", "many entities", "one empty", "all empty"],
-)
-def test_batches_with_almost_nothing_give_every_parameter_a_gradient(
-    model: SpanNERModel, collator: SpanNERCollator, few: Rows
-) -> None:
-    """Case R-01: no crash, finite loss, and no gradient missing, which would stop training on several processes."""
-    model.train()
-    loss = model(**collator(few)).loss
-    assert loss.isfinite()
-    assert loss >= 0
-    loss.backward()
-    for name, parameter in model.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.isfinite().all(), name
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_with_padding_stays_finite(
-    tiny_model: Make, method: str, collator: SpanNERCollator, dtype: torch.dtype
-) -> None:
-    """Case R-02: twelve words beside one; loss, gradients, and nothing predicted in padding."""
-    model = tiny_model(method).to(dtype).train()
-    batch = collator([row("Ana met Bo Li in Oslo and then they walked away .", (0, 1, "PER")), row("Oslo")])
-    loss = model(**batch).loss
-    assert loss.dtype == torch.float32
-    assert loss.isfinite()
-    loss.backward()
-    for name, parameter in model.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.isfinite().all(), name
-    spans = candidates(model.eval(), batch)
-    assert all(span.end <= length for of_sentence, length in zip(spans, (12, 1), strict=True) for span in of_sentence)
-
-
 def test_settings_of_a_call_are_checked_and_change_no_config(
     model: SpanNERModel, collator: SpanNERCollator, rows: Rows
 ) -> None:
@@ -299,7 +249,7 @@ def test_missing_weights_are_an_error(tiny_encoder: Path, model: SpanNERModel, m
         METHODS[method].from_pretrained(tiny_encoder, config=model.config)
     model.save_pretrained(tmp_path)
     other = {"id2label": {0: "A", 1: "B"}, "label2id": {"A": 0, "B": 1}}
-    with pytest.raises(RuntimeError, match="(?i)size|shape|mismatch"):
+    with pytest.raises(ValueError, match=r"shapes of \d+ weights mismatch .*ignore_mismatched_sizes=True"):
         METHODS[method].from_pretrained(tmp_path, **other)
     loaded = METHODS[method].from_pretrained(tmp_path, ignore_mismatched_sizes=True, **other)
     assert all(parameter.isfinite().all() for parameter in loaded.parameters())

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import AutoModel, PreTrainedTokenizerBase, set_seed
+from transformers import AutoModel, PreTrainedTokenizerBase
 
 from hf_spanner import SpanNERCollator, SpanNERModel
 from hf_spanner.methods import trainer_of, training_arguments_of
@@ -130,55 +130,6 @@ def _f1(model: SpanNERModel, batch: dict[str, Tensor], rows: Rows) -> float:
     model.train()
     predicted = [[span_dict(span, model.config.id2label) for span in spans] for spans in decoded]
     return score_spans(predicted, [one["entities"] for one in rows])["overall_f1"]
-
-
-def test_gradients_do_not_depend_on_how_a_batch_is_cut(
-    tiny_model: Make, method: str, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path
-) -> None:
-    """Case R-04: one plain step on four sentences of unlike length, as 4 x 1, 2 x 2 and 1 x 4, by the Trainer."""
-    stepped = []
-    for batch_size in (4, 2, 1):
-        model = without_dropout(tiny_model(method, encoder_dropout=0.0))
-        trained(
-            model,
-            tokenizer,
-            rows[:4],
-            tmp_path,
-            per_device_train_batch_size=batch_size,
-            gradient_accumulation_steps=4 // batch_size,
-            max_steps=1,
-            optim="sgd",
-            learning_rate=1e-2,
-            head_learning_rate=1e-2,
-            max_grad_norm=0.0,
-            lr_scheduler_type="constant",
-        )
-        stepped.append(model)
-    assert largest_difference(stepped[0], tiny_model(method, encoder_dropout=0.0)) > 1e-3
-    assert largest_difference(stepped[0], stepped[1]) < 1e-5
-    assert largest_difference(stepped[0], stepped[2]) < 1e-5
-
-
-def test_resume_continues_bit_equally_and_seeds_repeat(
-    tiny_model: Make, method: str, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path
-) -> None:
-    """Case R-05: ten steps in two epochs, gone on from step 5 (end of an epoch) and from step 4 (inside one)."""
-    whole = {"per_device_train_batch_size": 2, "num_train_epochs": 2, "learning_rate": 1e-3}
-    ten = rows * 2
-    saving = {**whole, "save_strategy": "steps", "save_steps": 1}
-    uninterrupted = trained(tiny_model(method), tokenizer, ten, tmp_path / "run", **saving)
-    assert uninterrupted.state.global_step == 10
-    for step in (5, 4):
-        folder = tmp_path / f"from{step}"
-        checkpoint = str(tmp_path / "run" / f"checkpoint-{step}")
-        resumed = trained(tiny_model(method, seed=9), tokenizer, ten, folder, resume=checkpoint, **whole)
-        assert resumed.state.global_step == 10
-        assert largest_difference(resumed.model, uninterrupted.model) == 0.0
-    other = trained(tiny_model(method), tokenizer, ten, tmp_path / "other", seed=7, **whole)
-    assert largest_difference(other.model, uninterrupted.model) > 0.0
-    set_seed(0)
-    again = trained(tiny_model(method), tokenizer, ten, tmp_path / "again", **whole)
-    assert largest_difference(again.model, uninterrupted.model) == 0.0
 
 
 def test_activation_checkpointing_equals_the_plain_run(

@@ -4,7 +4,7 @@ import itertools
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hf_spanner.metrics.span_ner.curves import precision_recall_curve
@@ -27,7 +27,6 @@ def test_perfect_order_reaches_the_recall_of_all_predictions_and_no_more():
     assert precision_recall_curve([0.9, 0.8, 0.1], [1, 1, 0], 4)["average_precision"] == 0.5
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(scores, st.booleans()), max_size=14), st.integers(0, 5), st.randoms(use_true_random=False))
 def test_curve_agrees_with_counting_at_every_score(pairs, num_missed, rng):
     num_gold = sum(flag for _, flag in pairs) + num_missed

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hf_spanner.metrics.span_ner.reliability import (
@@ -132,7 +132,6 @@ def test_bins_are_numbers_for_a_plot():
 
 
 @pytest.mark.parametrize("binning", ["width", "mass"])
-@settings(max_examples=150, deadline=None)
 @given(outcomes, st.integers(1, 20))
 def test_calibration_errors_agree_with_exact_sums(binning, pairs, num_bins):
     result = calibration_error(*sides(pairs), num_bins, binning=binning)
@@ -183,7 +182,6 @@ def test_bins_of_equal_mass_differ_by_one_score_without_ties(size, num_bins):
 
 
 @pytest.mark.parametrize("binning", ["width", "mass"])
-@settings(max_examples=100, deadline=None)
 @given(outcomes, st.integers(1, 12), st.randoms(use_true_random=False))
 def test_order_of_the_pairs_changes_no_bit(binning, pairs, num_bins, rng):
     shuffled = rng.sample(pairs, len(pairs))
@@ -213,7 +211,6 @@ def test_brier_score_by_hand():
 
 
 @pytest.mark.parametrize("binning", ["width", "mass"])
-@settings(max_examples=200, deadline=None)
 @given(outcomes, st.integers(1, 15))
 def test_parts_of_the_brier_score_add_up_and_agree_with_exact_sums(binning, pairs, num_bins):
     split = brier_split(*sides(pairs), num_bins, binning=binning)
@@ -234,7 +231,6 @@ def test_one_score_in_each_bin_leaves_the_three_parts_of_murphy(pairs, num_bins)
     assert brier_split(*sides(pairs), num_bins)["within_bin"] == pytest.approx(0.0, abs=1e-12)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(scores, st.booleans(), st.sampled_from("BA")), max_size=14), st.integers(1, 12))
 def test_errors_of_labels_are_those_of_their_predictions_alone(triples, num_bins):
     columns = [list(column) for column in zip(*triples, strict=True)] or [[], [], []]

@@ -5,7 +5,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hf_spanner.metrics.span_ner.resampling import (
@@ -101,7 +101,6 @@ texts = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(texts, st.integers(1, 8), st.sampled_from([0.0, 1.0]))
 def test_sums_of_all_documents_give_the_scores(corpus, num_bins, zero_division):
     found = [[{"start": s, "end": 9, "label": k, "score": v / 10} for s, k, v in spans] for spans, _, _ in corpus]

@@ -2,12 +2,14 @@ import json
 import math
 import random
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from hf_spanner.data.tags import tags_to_spans
 from hf_spanner.metrics.span_ner.curves import precision_recall_curve
 from hf_spanner.metrics.span_ner.reliability import brier_split, calibration_error
 from hf_spanner.metrics.span_ner.resampling import bootstrap_intervals
@@ -89,7 +91,6 @@ def without_repeats(items):
     return [item for index, item in enumerate(items) if item not in items[:index]]
 
 
-@settings(max_examples=200, deadline=None)
 @given(corpora, st.integers(1, 20), st.sampled_from([0.0, 0.5, 1.0]))
 def test_scores_agree_with_a_brute_force_twin(texts, num_bins, zero_division):
     result = score_spans(*corpus_of(texts), num_bins=num_bins, zero_division=zero_division)
@@ -124,7 +125,6 @@ def test_scores_agree_with_a_brute_force_twin(texts, num_bins, zero_division):
     }
 
 
-@settings(max_examples=100, deadline=None)
 @given(corpora, st.randoms(use_true_random=False))
 def test_order_of_texts_and_spans_changes_no_bit(texts, rng):
     before = score_spans(*corpus_of(texts), num_bins=4)
@@ -239,3 +239,78 @@ def test_intervals_are_those_of_the_bootstrap_and_there_only_on_request():
     assert without == {name: value for name, value in result.items() if name != "intervals"}
     with pytest.raises(ValueError, match="num_resamples must be an integer >= 1, got -1"):
         score_spans(FOUND, GOLD, num_resamples=-1)
+
+
+@st.composite
+def tagged_texts(draw):
+    """Gold and found tags of one text of IOB2, well-formed."""
+    length = draw(st.integers(1, 8))
+    sides = []
+    for _ in range(2):
+        tags, position = ["O"] * length, 0
+        while position < length:
+            label, size = draw(st.tuples(st.sampled_from(["O", "A", "B"]), st.integers(1, 3)))
+            for place in range(position, min(position + size, length)) if label != "O" else ():
+                tags[place] = ("B-" if place == position else "I-") + label
+            position += size
+        sides.append(tags)
+    return sides
+
+
+def counts_by_tags(texts):
+    """Per label the entities found, wanted and right, counted along the tags as conlleval and seqeval define them.
+
+    An entity begins at B-, ends where the next tag is not I- of its label, and is right if both sides begin and end it
+    at the same words with one label. seqeval joins the texts, but for an O between them.
+    """
+    counts = {}
+    open_label = None  # of an entity that both sides began together
+    joined = [pair for gold, found in texts for pair in [*zip(gold, found, strict=True), ("O", "O")]]
+    for (gold, found), (next_gold, next_found) in pairwise([*joined, ("O", "O")]):
+        for side, tag in enumerate((found, gold)):
+            if tag.startswith("B-"):
+                counts.setdefault(tag[2:], [0, 0, 0])[side] += 1
+        if gold.startswith("B-") or found.startswith("B-"):
+            open_label = gold[2:] if gold == found else None
+        elif gold != found:
+            open_label = None
+        ends = [not after.startswith("I-") for after in (next_gold, next_found)]
+        if open_label is not None and any(ends):
+            counts[open_label][2] += all(ends)
+            open_label = None
+    return counts
+
+
+@given(st.lists(tagged_texts(), max_size=4))
+def test_well_formed_tags_score_as_tag_scorers_define_them(texts):
+    """Micro, per label and macro over labels of either side, as seqeval's strict report has them with 0 for 0 / 0."""
+    sides = [
+        [[[*span] for span in tags_to_spans(tags, scheme="IOB2")] for tags in side] for side in zip(*texts, strict=True)
+    ]
+    gold, found = sides or ([], [])
+    result = score_spans([found_spans(*text) for text in found], [gold_spans(*text) for text in gold])
+    counts = counts_by_tags(texts)
+    scores = {}
+    for label, (num_found, num_gold, num_right) in counts.items():
+        precision, recall = num_right / max(num_found, 1), num_right / max(num_gold, 1)
+        f1 = 2 * precision * recall / (precision + recall) if num_right else 0.0
+        scores[label] = (precision, recall, f1)
+        entry = result["per_label"][label]
+        assert (entry["precision"], entry["recall"], entry["f1"]) == pytest.approx(scores[label])
+    num_found, num_gold, num_right = map(sum, zip(*counts.values(), strict=True)) if counts else (0, 0, 0)
+    assert [result["num_predicted"], result["num_gold"], result["num_correct"]] == [num_found, num_gold, num_right]
+    macro = [sum(column) / len(scores) for column in zip(*scores.values(), strict=True)] if scores else [0.0] * 3
+    assert list(ratios(result, "macro").values()) == pytest.approx(macro)
+
+
+@given(st.lists(tagged_texts(), max_size=4))
+def test_flat_spans_score_as_nervaluate_defines_strict_and_exact(texts):
+    """Strict: correct / actual and correct / possible, correct if borders and label agree. Exact: if borders agree."""
+    read = [[tags_to_spans(tags, scheme="IOB2") for tags in text] for text in texts]
+    result = score_spans([found_spans(*found) for _, found in read], [gold_spans(*gold) for gold, _ in read])
+    num_strict = sum(one == other for gold, found in read for one in found for other in gold)
+    num_exact = sum(one[:2] == other[:2] for gold, found in read for one in found for other in gold)
+    actual, possible = (sum(len(text[side]) for text in read) for side in (1, 0))
+    for prefix, num_right in (("overall", num_strict), ("boundary", num_exact)):
+        expected = [num_right / max(actual, 1), num_right / max(possible, 1)]
+        assert [result[f"{prefix}_precision"], result[f"{prefix}_recall"]] == pytest.approx(expected)

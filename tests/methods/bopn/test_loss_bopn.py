@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -169,7 +169,6 @@ def sentences(draw: st.DrawFn) -> tuple[int, list[Gold], tuple[int, ...]]:
     return num_words, spans, tuple(draw(st.sets(place, max_size=1)))
 
 
-@settings(max_examples=150, deadline=None)
 @given(sentences(), st.integers(0, 4))
 def test_targets_equal_a_literal_twin(sentence: tuple[int, list[Gold], tuple[int, ...]], max_offset: int) -> None:
     num_words, gold, hidden = sentence

@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -166,7 +166,6 @@ def literal_entities(labels: Tensor, word_mask: Tensor, max_offset: int, enough:
     return found | {key[:4] for key, count in votes.items() if enough is not None and count >= enough}
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_entities_equal_a_literal_twin(data: st.DataObject) -> None:
     """Random labels, most of them out, with words without tokens; S from 0 to 3, every count of votes."""
@@ -182,7 +181,6 @@ def test_entities_equal_a_literal_twin(data: st.DataObject) -> None:
         assert all(0 < score <= 1 for score in found.values())
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000), st.integers(1, 3))
 def test_rules_equal_a_literal_twin(seed: int, max_offset: int) -> None:
     """Each rule as a sentence: distances to all centres on the cell's cross, and the next cell's label."""

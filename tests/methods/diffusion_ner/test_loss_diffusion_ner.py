@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -47,7 +47,6 @@ def test_gold_of_a_sentence_without_any_has_one_row_of_padding() -> None:
     assert unique_gold(torch.zeros(2, 0, 3, dtype=torch.long), FOUR_WORDS.expand(2, -1)).tolist() == [[PADDING]] * 2
 
 
-@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_gold_equals_a_set_sorted(data: st.DataObject) -> None:
     num_words = data.draw(st.integers(1, 6))
@@ -102,7 +101,6 @@ def test_spans_that_do_not_exist_are_matched_with_none() -> None:
     assert matched_gold(costs, ~ALL_SPANS, repeat_targets=True).tolist() == [[-1, -1, -1]]
 
 
-@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_matching_is_the_cheapest_of_all(data: st.DataObject) -> None:
     """By trying all ways; sentences of unlike numbers of gold in one batch, none of them sees the other."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
@@ -115,7 +115,6 @@ def test_spans_that_do_not_exist_are_not_given(model: SpanNERModel) -> None:
     assert set(found(model, output)) == {(0, 3, 1)}
 
 
-@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_candidates_equal_a_literal_twin(model: SpanNERModel, data: st.DataObject) -> None:
     """Sentences of some batch, two draws, words without tokens, random scores with ties."""
@@ -297,7 +296,6 @@ def test_distinct_spans_by_hand() -> None:
     assert places.tolist() == [[2, 1, 2, 0]]
 
 
-@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_distinct_spans_put_back_are_the_spans(data: st.DataObject) -> None:
     shape = [data.draw(st.integers(1, 3)) for _ in range(2)] + [data.draw(st.integers(1, 6)), 2]

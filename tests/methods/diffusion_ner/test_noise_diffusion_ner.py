@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hf_spanner.methods.diffusion_ner.noise_diffusion_ner import (
@@ -37,7 +37,6 @@ def test_mixing_is_that_of_splitmix64() -> None:
     assert mixed_number(0) == signed(0xE220A8397B1DCDAF)
 
 
-@settings(max_examples=50, deadline=None)
 @given(number=st.integers(0, 2**63 - 1))
 def test_numbers_equal_a_twin_in_plain_integers(number: int) -> None:
     assert mixed_number(number) == signed(literal_splitmix(number))
@@ -72,7 +71,6 @@ def test_numbers_look_uniform_and_normal() -> None:
     assert (normal.abs() < 1.0).float().mean().item() == pytest.approx(0.682689, abs=error)
 
 
-@settings(max_examples=20, deadline=None)
 @given(lengths=st.lists(st.integers(1, 500), min_size=1, max_size=6), seed=st.integers(0, 2**31 - 1))
 def test_a_text_has_its_numbers_alone_and_in_any_batch(lengths: list[int], seed: int) -> None:
     together = normal_numbers(text_keys(seed, torch.tensor(lengths)), 3, (7, 2))

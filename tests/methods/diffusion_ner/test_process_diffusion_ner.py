@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hf_spanner.methods.diffusion_ner.noise_diffusion_ner import text_keys
@@ -148,7 +148,6 @@ def test_every_span_comes_back_from_its_boundaries(form: str, scale: float, num_
     assert torch.equal(discrete_spans(clean, lengths, form=form, scale=scale), spans)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     form=st.sampled_from(["lr", "lw"]),
     values=st.lists(st.tuples(st.floats(-4, 4), st.floats(-4, 4)), min_size=1, max_size=5),
@@ -258,7 +257,6 @@ def test_step_by_hand_with_fresh_noise() -> None:
     assert stepped.flatten().tolist() == pytest.approx([0.185539, 0.185539], abs=1e-6)
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     x=st.floats(-2, 2),
     predicted=st.floats(-1, 1),

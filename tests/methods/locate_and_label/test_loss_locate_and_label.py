@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -194,7 +194,6 @@ def gold_of(num_words: int) -> st.SearchStrategy[list[tuple[int, int, int]]]:
     return st.lists(ends.map(lambda g: (min(g[0], g[1] - 1), max(g[0] + 1, g[1]), g[2])), max_size=5)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(1, 9).flatmap(lambda n: st.tuples(st.just(n), gold_of(n))))
 def test_assignment_equals_the_literal_one(case: tuple[int, list[tuple[int, int, int]]]) -> None:
     num_words, gold = case

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hf_spanner.methods.locate_and_label.soft_nms_locate_and_label import soft_nms
@@ -58,7 +58,6 @@ def literal_soft_nms(spans: np.ndarray, scores: np.ndarray, iou: float, decay: f
 ITEMS = st.tuples(st.integers(0, 12), st.integers(1, 8), st.floats(0.01, 1.0))
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(ITEMS, max_size=12, unique_by=lambda item: item[:2]),
     st.sampled_from([0.5, 0.6, 0.75, 1.0]),

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hf_spanner.methods.locate_and_label.span_pooling_locate_and_label import (
@@ -23,7 +23,6 @@ def test_seeds_are_all_spans_of_the_lengths_that_fit() -> None:
 LENGTHS = st.lists(st.integers(1, 20), min_size=1, max_size=5, unique=True).map(sorted)
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.integers(1, 20), LENGTHS, st.integers(0, 9))
 def test_maxima_of_seeds_and_of_any_spans_equal_a_loop(num_words: int, lengths: list[int], seed: int) -> None:
     words = torch.randn(2, num_words, 3, generator=torch.Generator().manual_seed(seed))

@@ -1,0 +1,25 @@
+"""No case is forgotten: each is run by a test of this folder, or skipped there with the reason."""
+
+import ast
+import json
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+CASES = FOLDER.parent / "fixtures" / "cases" / "cases.jsonl"
+
+
+def named_cases(path: Path) -> list[str]:
+    """Ids that the tests of a file take by `parametrize("case", [...], indirect=True)`."""
+    ids = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.parametrize":
+            name, values, *_ = node.args
+            ids += ast.literal_eval(values) if ast.literal_eval(name) == "case" else []
+    return ids
+
+
+def test_every_case_is_run() -> None:
+    known = [json.loads(line)["id"] for line in CASES.read_text(encoding="utf-8").splitlines()]
+    run = {one for path in FOLDER.glob("test_cases_*.py") for one in named_cases(path)}
+    assert sorted(run) == sorted(known)
+    assert len(known) == 42
