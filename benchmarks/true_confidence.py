@@ -6,6 +6,7 @@
 The corpus says how likely each span was to be annotated; a span that it does not name could never be. Beside the
 calibration error against gold stands the mean absolute error against that truth: over all predictions, over those of
 the entities whose edge a coin decided, and over the certain ones. Raw, then by each map fitted on the development rows.
+The last column needs no calibration: how often a certain entity scores higher than one that a coin decided (ties half).
 """
 
 import argparse
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from calibration import Rows, error, fitted, mapped, read_rows
+from scipy.stats import mannwhitneyu
 
 from hf_spanner.core.calibration import PARAMETERS
 from hf_spanner.training.calibration_fitting import ScoredPredictions
@@ -29,7 +31,7 @@ def main() -> None:
     parser.add_argument("files", nargs="+", type=Path, help="test predictions, with those of `-dev` beside them")
     arguments = parser.parse_args()
     truth = true_probabilities()
-    print(f"{'file':<48}{'scores':<13}{'ECE':>7}{'truth':>8}{'coins':>8}{'certain':>9}")
+    print(f"{'file':<48}{'scores':<13}{'ECE':>7}{'truth':>8}{'coins':>8}{'certain':>8}{'order':>8}")
     for file in arguments.files:
         rows, dev = read_rows(file), read_rows(file.with_name(f"{file.stem}-dev.jsonl"))
         print_errors(file.stem, "raw", rows, rows.scored(), truth)
@@ -55,7 +57,9 @@ def print_errors(
     true = np.array([truth.get(key, 0.0) for key in keys])
     distances = np.abs(predictions.scores - true)
     has_coin = (true > 0) & (true < 1)
-    shown = (error(predictions), distances.mean(), distances[has_coin].mean(), distances[true == 1].mean())
+    certain, coined = predictions.scores[true == 1], predictions.scores[has_coin]
+    order = mannwhitneyu(certain, coined).statistic / (len(certain) * len(coined))
+    shown = (error(predictions), distances.mean(), distances[has_coin].mean(), distances[true == 1].mean(), order)
     print(f"{name:<48}{kind:<13}" + "".join(f"{value:>8.3f}" for value in shown), f"{len(keys):>6} predictions")
 
 
