@@ -3,13 +3,14 @@ PYTHON ?= .venv/bin/python
 
 export HF_HUB_OFFLINE = 1
 
-.PHONY: check lint types test fuzz test-slow test-lowest format
+.PHONY: check lint types test fuzz test-slow test-lowest test-newest checkpoints audit format
 
 check: lint types test
 
 lint:
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
+	$(PYTHON) -m bandit -q -c pyproject.toml -ll -r hf_spanner recipes benchmarks
 
 types:
 	$(PYTHON) -m pyright --pythonpath $(PYTHON)
@@ -30,6 +31,25 @@ test-lowest:
 	python -m venv .venv-lowest
 	.venv-lowest/bin/pip install -q -c constraints-lowest.txt -e ".[quickstart,plots,test]"
 	.venv-lowest/bin/python -m pytest -q -m "not slow"
+
+# The same with the newest releases, whatever constraints.txt says.
+test-newest:
+	rm -rf .venv-newest
+	python -m venv .venv-newest
+	.venv-newest/bin/pip install -q -e ".[quickstart,plots,test]"
+	.venv-newest/bin/pip list | grep -i -E "^(torch|transformers|datasets|huggingface_hub|tokenizers|safetensors) "
+	.venv-newest/bin/python -m pytest -q -m "not slow"
+
+# Only when the format of checkpoints is meant to change: later versions are tested against these files.
+checkpoints:
+	PYTHONPATH=. $(PYTHON) tests/reliability/make_checkpoints.py
+
+# Known vulnerabilities of the versions in constraints.txt; asks a service on the network.
+audit:
+	rm -rf .venv-audit
+	python -m venv .venv-audit
+	.venv-audit/bin/pip install -q pip-audit
+	.venv-audit/bin/pip-audit -r constraints.txt --no-deps --disable-pip
 
 format:
 	$(PYTHON) -m ruff check --fix .

@@ -37,9 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     decoding = given_decoding(given)
     records = chain.from_iterable(input_records(source, given.format) for source in given.files or ["-"])
     num_done = 0
-    if given.resume:
-        num_done, last = finished_records(given.output)
-        skip_finished(records, num_done, last, given.output)
+    if given.resume and given.output.exists():
+        records, num_done = remaining_records(records, given.output)
     ner = pipeline("span-ner", model=given.model, batch_size=given.batch_size, **decoding)
     with open_output(given.output) as file, tqdm(unit=" texts", initial=num_done, file=sys.stderr) as progress:
         while chunk := list(islice(records, CHUNK)):
@@ -143,29 +142,29 @@ def row_entities(entities: Iterable[Mapping[str, Any]], unit: str) -> list[Recor
     ]
 
 
-def finished_records(output: Path) -> tuple[int, Record | None]:
-    """How many records an output file holds, and the last of them; a last line that was not finished is cut off."""
-    if not output.exists():
-        return 0, None
-    num_done, size, last = 0, 0, b""
-    with output.open("rb+") as file:
+def remaining_records(records: Iterator[Record], output: Path) -> tuple[Iterator[Record], int]:
+    """The records behind the whole chunks that an output holds, and how many those are; the rest of it is cut off.
+
+    A chunk that was begun is done again as a whole: in other batches its scores would differ in the last digits.
+
+    Raises:
+        ValueError: If the last record of the output is not the one at its place in the input.
+    """
+    num_done, size, whole, last = 0, 0, 0, b""
+    with output.open("rb") as file:
         for line in file:
             if line.endswith(b"\n"):
                 num_done, size, last = num_done + 1, size + len(line), line
-        file.truncate(size)
-    return num_done, json.loads(last) if num_done else None
-
-
-def skip_finished(records: Iterator[Record], num_done: int, last: Record | None, output: Path) -> None:
-    """Pass over the records that an output holds.
-
-    Raises:
-        ValueError: If the last of them is not the one at its place in the input.
-    """
-    skipped = deque(islice(records, num_done), maxlen=1)
-    record = skipped[0] if skipped else {}
-    if last is not None and any(last.get(name) != record.get(name) for name in ("text", "tokens")):
+                whole = size if num_done % CHUNK == 0 else whole
+    num_begun = num_done % CHUNK
+    skipped = deque(islice(records, num_done - num_begun), maxlen=1)
+    begun = list(islice(records, num_begun))
+    record = (begun or skipped or [{}])[-1]
+    found = json.loads(last) if last else {}
+    if any(found.get(name) != record.get(name) for name in ("text", "tokens")):
         raise ValueError(f"{output}, line {num_done}, is not from this input, where record {num_done} is another")
+    os.truncate(output, whole)
+    return chain(begun, records), num_done - num_begun
 
 
 def open_output(path: Path | None) -> Any:

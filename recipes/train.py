@@ -23,6 +23,7 @@ from hf_spanner.data.schema import label_set
 from hf_spanner.methods import trainer_of
 from hf_spanner.metrics.span_ner.scoring import score_spans
 from hf_spanner.training.model_card import write_model_card
+from hf_spanner.training.whole_files import write_whole
 
 HERE = Path(__file__).resolve().parent
 QUICKSTART = HERE / "boundary_smoothing" / "quickstart.yaml"
@@ -55,6 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     tested = trainer.predict(rows["test"])
     scores = score_spans(tested.predictions, tested.label_ids)
     trainer.save_model()
+    trainer.save_state()  # all curves: those of a checkpoint end at its own step, and only the best is kept
     if trainer.is_world_process_zero():
         folder = Path(args.output_dir)
         write_scores(folder / "scores.json", scores | {"minutes": minutes, "seed": args.seed})
@@ -156,7 +158,7 @@ def splitter_agreement(rows: Iterable[Mapping[str, Any]], *, split_hyphens: bool
 
 def write_scores(path: Path, scores: Mapping[str, Any]) -> None:
     """Write scores as JSON."""
-    path.write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
+    write_whole(path, json.dumps(scores, indent=2) + "\n")
 
 
 def summary(

@@ -165,6 +165,7 @@ class SpanNERConfig(PreTrainedConfig):
     def __post_init__(self, **kwargs: Any) -> None:
         """Check every range, then fill what follows from labels and encoder."""
         self._check_labels(kwargs.get("num_labels"))
+        has_label2id = self.id2label is not None and self.label2id is not None
         known = set(PreTrainedConfig().to_dict()) | {
             "num_labels",
             "use_cache",
@@ -182,7 +183,10 @@ class SpanNERConfig(PreTrainedConfig):
         self._check_version()
         for name in self.field_rules:
             self.check_field(name, getattr(self, name))
-        self.label2id = {label: index for index, label in cast(dict[int, str], self.id2label).items()}
+        label2id = {label: index for index, label in cast(dict[int, str], self.id2label).items()}
+        if has_label2id and self.label2id != label2id:
+            raise ValueError(f"label2id must be the inverse of id2label, {label2id!r:.200}, got {self.label2id!r:.200}")
+        self.label2id = label2id
         encoder = self.encoder_config
         encoder._name_or_path = "" if encoder._name_or_path.startswith((".", "/", "~")) else encoder._name_or_path
         self.pad_token_id = encoder.pad_token_id
@@ -200,6 +204,8 @@ class SpanNERConfig(PreTrainedConfig):
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
         """As in the base class; labels and fields given beside the file are checked as the file's own are."""
         given = {name: kwargs.pop(name) for name in ("id2label", *cls.field_rules) if name in kwargs}
+        if "id2label" in given:
+            config_dict = {name: value for name, value in config_dict.items() if name != "label2id"}
         return super().from_dict(config_dict | given, **kwargs)
 
     def to_dict(self) -> dict[str, Any]:
@@ -273,14 +279,19 @@ class SpanNERConfig(PreTrainedConfig):
             calibration = {"all": {"temperature": self.temperature}, "per_label": {}}
         return {"id2label": self.id2label, "multi_label": self.multi_label, "calibration": calibration}
 
-    def _check_labels(self, num_labels: int | None) -> None:
-        names = list((self.id2label or {}).values())
-        if num_labels is not None and (num_labels < 1 or (names and num_labels != len(names))):
-            raise ValueError(f"num_labels must be {len(names) or 'at least 1'}, the size of id2label, got {num_labels}")
+    def _check_labels(self, num_labels: object) -> None:
+        labels: object = self.id2label
+        names = list(labels.values()) if isinstance(labels, dict) else []
+        numbers = {str(number) for number in range(max(1, len(names)))}
+        if labels is not None and (not isinstance(labels, dict) or set(map(str, labels)) != numbers):
+            raise ValueError(f"id2label must map 0, 1, 2 and so on to labels, got {labels!r:.200}")
+        if not all(isinstance(name, str) and name for name in names):
+            raise ValueError(f"id2label must map to names, got {labels!r:.200}")
         if len(set(names)) != len(names):
-            raise ValueError(f"id2label must not name a label twice, got {names}")
-        if self.id2label is not None and sorted(map(int, self.id2label)) != list(range(len(names))):
-            raise ValueError(f"id2label must number its labels 0 to {len(names) - 1}, got {list(self.id2label)}")
+            raise ValueError(f"id2label must not name a label twice, got {labels!r:.200}")
+        allowed = Interval(len(names), len(names), is_integer=True) if names else SIZE
+        if num_labels is not None and not allowed.admits(num_labels):
+            raise ValueError(f"num_labels must be {len(names) or SIZE}, the size of id2label, got {num_labels!r}")
 
     def _check_version(self) -> None:
         if not isinstance(self.spanner_version, str) or not self.spanner_version.split(".")[0].isdigit():
@@ -305,11 +316,24 @@ class SpanNERConfig(PreTrainedConfig):
         capacity = self._encoder_capacity()
         if not 1 <= self.window_size <= capacity:
             raise ValueError(f"window_size must lie in [1, {capacity}] for this encoder, got {self.window_size}")
+        self._check_encoder()
         layers = self.encoder_config.num_hidden_layers
         if self.num_encoder_layers > layers:
             raise ValueError(
                 f"num_encoder_layers must be at most {layers} for this encoder, got {self.num_encoder_layers}"
             )
+
+    def _check_encoder(self) -> None:
+        """Refuse sizes that would take minutes or all memory before weights of other shapes are found out."""
+        encoder = self.encoder_config
+        for name, value, highest in (
+            ("num_hidden_layers", encoder.num_hidden_layers, 1_000),
+            ("hidden_size", encoder.hidden_size, MAX_SIZE),
+            ("vocab_size", encoder.vocab_size, 10_000_000),
+        ):
+            allowed = Interval(1, highest, is_integer=True)
+            if not allowed.admits(value):
+                raise ValueError(f"encoder_config.{name} must be {allowed}, got {value!r}")
 
     def _check_calibration(self, calibration: Mapping[str, Any]) -> None:
         if self.temperature != 1:

@@ -1,7 +1,9 @@
 """The pipe that every method fills: words, scores, loss, candidates, spans; and how a model is saved and loaded."""
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+import shutil
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
@@ -9,7 +11,9 @@ from typing import Any, ClassVar, Self, cast
 import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModel, PreTrainedModel
+from transformers.utils import SAFE_WEIGHTS_INDEX_NAME
 from transformers.utils.generic import ModelOutput
+from transformers.utils.hub import cached_file
 
 from hf_spanner.core.checkpoint_source import write_source
 from hf_spanner.core.configuration_span_ner import PIPELINES, SpanNERConfig
@@ -157,51 +161,77 @@ class SpanNERModel(PreTrainedModel):
     def from_pretrained(cls, pretrained_model_name_or_path: str | Path, *args: Any, **kwargs: Any) -> Any:
         """Load a saved model; missing or misshapen weights are an error.
 
-        Only safetensors are read. `ignore_mismatched_sizes=True` allows a head of another size, for a new label set.
+        Only safetensors are read, and only files of the folder itself. `ignore_mismatched_sizes=True` allows a head of
+        another size, for a new label set.
 
         Raises:
-            ValueError: If weights are missing, as in a checkpoint that holds an encoder only.
+            ValueError: If weights are missing, as in a checkpoint that holds an encoder only, or an index of shards
+                names what is no safetensors file of the folder.
         """
         wants_info = kwargs.pop("output_loading_info", False)
         kwargs["use_safetensors"] = True
         kwargs["output_loading_info"] = True
         try:
+            check_shard_names(pretrained_model_name_or_path, kwargs)
             loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
         except Exception as error:
             error.add_note(f"while reading config.json and model.safetensors of {pretrained_model_name_or_path}")
             raise
         model, info = cast(tuple[Self, dict[str, Any]], loaded)
-        missing = sorted(info["missing_keys"])
-        if missing:
-            raise ValueError(
-                f"{pretrained_model_name_or_path} lacks {len(missing)} weights of {cls.__name__}, e.g. "
-                f"{', '.join(missing[:5])}; to start from an encoder, use {cls.__name__}.from_encoder"
-            )
+        refuse_missing(cls.__name__, pretrained_model_name_or_path, info["missing_keys"])
         return (model, info) if wants_info else model
+
+    @staticmethod
+    def _finalize_model_loading(model: Any, load_config: Any, loading_info: Any) -> Any:
+        """As in the library, but missing and misshapen weights are refused before memory is taken for them."""
+        folder, model_class = load_config.pretrained_model_name_or_path, type(model).__name__
+        refuse_missing(model_class, folder, set(loading_info.missing_keys) - set(model.all_tied_weights_keys))
+        if loading_info.mismatched_keys and not load_config.ignore_mismatched_sizes:
+            shapes = [f"{name} {list(saved)} for {list(own)}" for name, saved, own in loading_info.mismatched_keys]
+            raise ValueError(
+                f"{folder}: shapes of {len(shapes)} weights mismatch those of its configuration, e.g. "
+                f"{', '.join(sorted(shapes)[:5])}; a new label set needs ignore_mismatched_sizes=True"
+            )
+        return PreTrainedModel._finalize_model_loading(model, load_config, loading_info)
 
     def save_pretrained(
         self, save_directory: str | Path, is_main_process: bool = True, push_to_hub: bool = False, **kwargs: Any
     ) -> None:
         """Write weights, configuration and the source that loads them without this package; then upload if asked.
 
+        The files are written aside and moved into the folder when all of them are there, so that a full disk or a
+        kill leaves the model that lay there before.
+
         Args:
             save_directory: Folder, made if absent.
             is_main_process: Only the main process writes configuration and source.
             push_to_hub: Upload the folder when all of it is written.
             **kwargs: As in `PreTrainedModel.save_pretrained`.
+
+        Raises:
+            OSError: If the folder cannot be made or written.
         """
         upload = {name: kwargs.pop(name) for name in UPLOAD_ARGUMENTS if name in kwargs}
         self.config.encoder_config.dtype = self.dtype
-        super().save_pretrained(save_directory, is_main_process=is_main_process, **kwargs)
+        folder = Path(save_directory)
+        folder.mkdir(parents=True, exist_ok=True)
         if not is_main_process:
+            super().save_pretrained(folder, is_main_process=False, **kwargs)
             return
-        write_source(type(self).__module__, save_directory)
-        path = Path(save_directory) / "config.json"
-        written = json.loads(path.read_text(encoding="utf-8")) | {"custom_pipelines": PIPELINES}
-        path.write_text(json.dumps(written, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        unfinished = folder / UNFINISHED
+        shutil.rmtree(unfinished, ignore_errors=True)  # of a process that was killed
+        try:
+            super().save_pretrained(unfinished, **kwargs)
+            write_source(type(self).__module__, unfinished)
+            path = unfinished / "config.json"
+            written = json.loads(path.read_text(encoding="utf-8")) | {"custom_pipelines": PIPELINES}
+            path.write_text(json.dumps(written, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+            move_finished(unfinished, folder)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
         if push_to_hub:
-            repository = upload.pop("repo_id", Path(save_directory).name)
-            self._upload_folder(save_directory, repository, upload)
+            repository = upload.pop("repo_id", folder.name)
+            self._upload_folder(folder, repository, upload)
 
     def _upload_folder(self, folder: str | Path, repository: str, arguments: dict[str, Any]) -> None:
         from huggingface_hub import HfApi
@@ -216,4 +246,41 @@ class SpanNERModel(PreTrainedModel):
         )
 
 
+def move_finished(source: Path, folder: Path) -> None:
+    """Move all files of a folder into another one, over those of the same names, and remove older weights there."""
+    names = {path.name for path in source.iterdir()}
+    mode = (source / "config.json").stat().st_mode
+    for name in sorted(names):
+        (source / name).chmod(mode)  # weights are written for their owner's eyes only
+        (source / name).replace(folder / name)
+    if any(map(WEIGHTS.fullmatch, names)):
+        for path in folder.iterdir():
+            if WEIGHTS.fullmatch(path.name) and path.name not in names:
+                path.unlink()
+
+
+def refuse_missing(model_class: str, folder: str | Path, missing: Collection[str]) -> None:
+    """Raise a ValueError that names weights which a checkpoint lacks."""
+    if missing:
+        raise ValueError(
+            f"{folder} lacks {len(missing)} weights of {model_class}, e.g. {', '.join(sorted(missing)[:5])}; "
+            f"to start from an encoder, use {model_class}.from_encoder"
+        )
+
+
+def check_shard_names(source: str | Path, arguments: Mapping[str, Any]) -> None:
+    """Raise a ValueError if an index of shards leads to other files than safetensors of the same folder."""
+    asked = {name: arguments[name] for name in DOWNLOAD_ARGUMENTS if name in arguments}
+    index = cached_file(source, SAFE_WEIGHTS_INDEX_NAME, _raise_exceptions_for_missing_entries=False, **asked)
+    if index is None:
+        return
+    for name in json.loads(Path(index).read_text(encoding="utf-8"))["weight_map"].values():
+        if not isinstance(name, str) or not SHARD.fullmatch(name):
+            raise ValueError(f"{index}: a shard must be a safetensors file of the same folder, got {name!r}")
+
+
+DOWNLOAD_ARGUMENTS = ("cache_dir", "local_files_only", "revision", "subfolder", "token")
+SHARD = re.compile(r"[\w-][\w.-]*\.safetensors")
+WEIGHTS = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors(\.index\.json)?")
+UNFINISHED = ".unfinished"
 UPLOAD_ARGUMENTS = ("repo_id", "token", "private", "commit_message", "revision")

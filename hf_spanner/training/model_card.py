@@ -17,6 +17,7 @@ from hf_spanner.core.configuration_span_ner import VERSION, SpanNERConfig
 from hf_spanner.data.report import DataReport
 from hf_spanner.training.recipe import PACKAGE_PREFIX, Recipe
 from hf_spanner.training.trainer import SpanNERTrainingArguments
+from hf_spanner.training.whole_files import write_whole
 
 TEMPLATE = Path(__file__).with_name("model_card_template.md")
 HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
@@ -109,7 +110,7 @@ def write_model_card(
         limits=limits(config),
     )
     path = Path(folder) / "README.md"
-    card.save(path)
+    write_whole(path, str(card))
     return path
 
 

@@ -151,7 +151,8 @@ class Recipe:
         if spec is None or not spec.submodule_search_locations:
             raise ValueError(f"encoder {self.encoder} needs the package {package}, which is not installed")
         path = Path(spec.submodule_search_locations[0]) / folder
-        if not path.is_dir():
+        leaves = ".." in Path(folder).parts or Path(folder).is_absolute()
+        if leaves or not path.is_dir():
             raise ValueError(f"encoder {self.encoder}: {package} has no folder {folder!r}")
         return str(path)
 

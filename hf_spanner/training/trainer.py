@@ -1,8 +1,12 @@
 """The Trainer of all methods: window rows, two learning rates, decoded evaluation."""
 
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from shutil import disk_usage
+from tempfile import TemporaryFile
 from typing import Any, cast
 
 import numpy as np
@@ -11,6 +15,8 @@ from datasets import Dataset
 from torch import Tensor, nn
 from torch.utils.data import SequentialSampler
 from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase, Trainer, TrainingArguments
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.utils import logging
 
 from hf_spanner.core.features import Window, merge_windows
@@ -134,6 +140,47 @@ class SpanNERTrainer(Trainer):
         )
         logger.warning("training data: %s; %d that the method cannot reach", report, lost)
         return windows.select_columns(TRAINING_COLUMNS)
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
+        """Train; see `Trainer.train`. A checkpoint that was not written to its end is never gone on from.
+
+        Args:
+            resume_from_checkpoint: A checkpoint, or True for the last complete one of the output folder.
+            *args: As in `Trainer.train`.
+            **kwargs: The same.
+
+        Raises:
+            ValueError: If there is no complete checkpoint, or the one given is not complete.
+            OSError: If checkpoints are to be written and the output folder cannot be.
+        """
+        if resume_from_checkpoint is True:
+            resume_from_checkpoint = str(last_complete_checkpoint(cast(str, self.args.output_dir)))
+        if resume_from_checkpoint and not is_complete(Path(resume_from_checkpoint)):
+            raise ValueError(f"{resume_from_checkpoint} is no complete checkpoint: {TRAINER_STATE_NAME} is not whole")
+        if self.args.should_save and self.args.save_strategy != "no":
+            check_writable(cast(str, self.args.output_dir))
+        # an evaluation marks the bare model as prepared, and several processes would train without sharing gradients
+        vars(self.model).pop("_is_accelerate_prepared", None)
+        return super().train(resume_from_checkpoint, *args, **kwargs)
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        """Write a checkpoint whose last file marks it as complete; an older one of the same name loses its mark."""
+        folder = Path(self._get_output_dir(trial=trial)) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
+        if self.args.should_save:
+            (folder / TRAINER_STATE_NAME).unlink(missing_ok=True)
+        try:
+            super()._save_checkpoint(model, trial)
+        except Exception as error:
+            free = disk_usage(folder.parent).free
+            error.add_note(
+                f"while writing {folder}, {free:,} bytes free on its disk; earlier checkpoints are untouched"
+            )
+            raise
+
+    def _save_rng_state(self, output_dir: str) -> None:
+        """As in the library; the mark of a complete checkpoint, written next, waits for all processes."""
+        super()._save_rng_state(output_dir)
+        self.accelerator.wait_for_everyone()
 
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
@@ -282,6 +329,35 @@ class SpanNERTrainer(Trainer):
                 **settings,
             )
         return self.optimizer
+
+
+def check_writable(folder: str | Path) -> None:
+    """Raise an OSError now, not after an epoch of work, unless files can be written to the folder."""
+    with TemporaryFile(dir=folder):
+        pass
+
+
+def last_complete_checkpoint(folder: str | Path) -> Path:
+    """The checkpoint of the highest step that was written to its end.
+
+    Raises:
+        ValueError: If there is none.
+    """
+    steps = {int(path.name.rpartition("-")[2]): path for path in Path(folder).glob(f"{PREFIX_CHECKPOINT_DIR}-[0-9]*")}
+    for _, path in sorted(steps.items(), reverse=True):
+        if is_complete(path):
+            return path
+        logger.warning("%s was not written to its end and is passed over", path)
+    raise ValueError(f"{folder} holds no complete checkpoint to go on from")
+
+
+def is_complete(checkpoint: Path) -> bool:
+    """Whether the file that is written last is there and whole."""
+    try:
+        json.loads((checkpoint / TRAINER_STATE_NAME).read_text(encoding="utf-8"))
+    except (FileNotFoundError, json.JSONDecodeError):
+        return False
+    return True
 
 
 def span_dict(span: Span, id2label: Mapping[int, str]) -> dict[str, Any]:

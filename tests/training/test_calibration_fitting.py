@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit, logit
 
@@ -87,7 +87,6 @@ def test_isotonic_worked_by_hand() -> None:
     assert found == {"scores": [0.1, 0.2, 0.3, 0.4], "probabilities": [0.0, 0.5, 0.5, 1.0]}
 
 
-@settings(deadline=None)
 @given(PAIRS)
 def test_isotonic_is_the_min_max_formula(pairs: list[tuple[float, bool]]) -> None:
     """The value at a score is the largest mean that ends there over all starts below, of the smallest over all ends."""
@@ -103,7 +102,6 @@ def test_isotonic_is_the_min_max_formula(pairs: list[tuple[float, bool]]) -> Non
 
 
 @pytest.mark.parametrize("kind", FITS)
-@settings(deadline=None)
 @given(pairs=PAIRS)
 def test_every_fit_is_a_map_that_the_configuration_takes(kind: str, pairs: list[tuple[float, bool]]) -> None:
     scores, correct = arrays(pairs)

@@ -142,8 +142,9 @@ def test_encoder_inside_a_package_is_looked_up(write: Write, tmp_path: Path, mon
     recipe = Recipe.from_yaml(write(GOOD), ["encoder=package:carrier_of_encoders/model"])
     assert recipe.encoder_folder == str(folder)
     assert "carrier_of_encoders" not in sys.modules
-    with pytest.raises(ValueError, match="carrier_of_encoders has no folder 'other'"):
-        _ = Recipe.from_yaml(write(GOOD), ["encoder=package:carrier_of_encoders/other"]).encoder_folder
+    for absent in ("other", "..", "model/../..", str(tmp_path)):
+        with pytest.raises(ValueError, match=f"carrier_of_encoders has no folder '{absent}'"):
+            _ = Recipe.from_yaml(write(GOOD), [f"encoder=package:carrier_of_encoders/{absent}"]).encoder_folder
     with pytest.raises(ValueError, match="no_such_package, which is not installed"):
         _ = Recipe.from_yaml(write(GOOD), ["encoder=package:no_such_package/model"]).encoder_folder
 

@@ -5,7 +5,7 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
@@ -62,7 +62,6 @@ def test_recall_worked_by_hand() -> None:
     assert recall_threshold([], target=0.9, delta=0.05) is None
 
 
-@settings(deadline=None)
 @given(PAIRS, st.sampled_from([0.5, 0.7, 0.9]), st.sampled_from([0.05, 0.2]))
 def test_precision_is_that_of_the_slow_twin(pairs: list[tuple[float, bool]], target: float, delta: float) -> None:
     expected = None
@@ -85,7 +84,6 @@ def counts(pairs: list[tuple[float, bool]], threshold: float) -> tuple[int, int]
     return sum(above), len(above)
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from([-1.0, 0.2, 0.5, 0.9, 1.0]), max_size=30), st.sampled_from([0.3, 0.6, 0.9]))
 def test_recall_is_that_of_the_slow_twin(gold_scores: list[float], target: float) -> None:
     expected = None

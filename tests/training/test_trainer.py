@@ -15,7 +15,6 @@ from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase
 
 from hf_spanner import SpanNERModel, SpanNERPipeline, SpanNERTrainer, SpanNERTrainingArguments
 from hf_spanner.metrics.span_ner.scoring import score_spans
-from hf_spanner.training.trainer import span_dict
 
 Rows = list[dict[str, Any]]
 Make = Callable[..., SpanNERModel]
@@ -62,26 +61,6 @@ def test_default_arguments_train_and_evaluate_rows(
     assert {"eval_macro_f1", "eval_boundary_f1", "eval_num_gold", "eval_num_predicted", "eval_f1_PER"} <= set(scores)
     assert scores["eval_num_gold"] == sum(len(row["entities"]) for row in rows)
     assert trainer.state.best_metric == scores["eval_f1"]
-
-
-def test_scores_equal_those_computed_sentence_by_sentence(
-    tiny_model: Make, tokenizer: PreTrainedTokenizerBase, tmp_path: Path
-) -> None:
-    """Case R-06: sentences of 5, 40 and 17 words in batches of their own; loss and spans too."""
-    rows = [long_row(5), long_row(40), {**long_row(20), "tokens": long_row(20)["tokens"][:17]}, long_row(10)]
-    model = biased(tiny_model())
-    trainer = trainer_for(model, tokenizer, tmp_path, per_device_eval_batch_size=1)
-    scores = trainer.evaluate(rows)
-    predicted, losses = [], []
-    for row in rows:
-        output = model(**trainer.span_collator([row]))
-        losses.append(output.loss.item())
-        predicted.append([span_dict(span, model.config.id2label) for span in model.decode(output)[0]])
-    expected = score_spans(predicted, [row["entities"] for row in rows])
-    assert scores["eval_f1"] == expected["overall_f1"]
-    assert 0 < scores["eval_num_predicted"] == expected["num_predicted"]
-    assert scores["eval_loss"] == pytest.approx(sum(losses) / 4, rel=1e-5)
-    assert list(map(as_tuples, trainer.predict(rows).predictions)) == list(map(as_tuples, predicted))
 
 
 @pytest.mark.parametrize("batch_size", [2, 3, 5])

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerBase
 
@@ -78,7 +78,6 @@ def test_an_entity_outside_its_row_is_refused(words: WordTokenizer, start: int, 
         window_rows([row(3, (start, end, "PER"))], words, settings_of())
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_every_entity_is_in_one_window_or_counted(words: WordTokenizer, data: st.DataObject) -> None:
     """And windows cover all words; an entity no longer than half the overlap is never lost."""

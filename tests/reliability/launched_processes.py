@@ -1,0 +1,64 @@
+"""Evaluate and train every method with a fixed number of sentences a step, as `accelerate launch` starts it.
+
+python launched_processes.py FOLDER OUTPUT BATCH_SIZE      FOLDER holds rows.json and a model and tokenizer a method
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+from transformers import AutoModel, AutoTokenizer, set_seed
+
+from hf_spanner import METHODS
+from hf_spanner.methods import trainer_of, training_arguments_of
+
+
+def main(folder: str, output: str, batch_size: str) -> None:
+    """Write OUTPUT/<method>.pt, the weights after two plain steps, and OUTPUT/scores.json."""
+    torch.set_num_threads(1)
+    root, target = Path(folder), Path(output)
+    target.mkdir(exist_ok=True)
+    rows = json.loads((root / "rows.json").read_text(encoding="utf-8"))
+    scores = {}
+    for method in METHODS:
+        set_seed(0)
+        model = AutoModel.from_pretrained(root / method)
+        for module in model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
+        args = training_arguments_of(method)(
+            output_dir=str(target / method),
+            use_cpu=True,
+            report_to="none",
+            disable_tqdm=True,
+            max_steps=2,
+            optim="sgd",
+            learning_rate=1e-2,
+            head_learning_rate=1e-2,
+            max_grad_norm=0.0,
+            lr_scheduler_type="constant",
+            warmup_steps=0,
+            per_device_train_batch_size=int(batch_size),
+            per_device_eval_batch_size=1,
+            train_sampling_strategy="sequential",
+            eval_strategy="no",
+            save_strategy="no",
+            load_best_model_at_end=False,
+        )
+        tokenizer = AutoTokenizer.from_pretrained(root / method)
+        trainer = trainer_of(method)(model=model, args=args, train_dataset=rows, processing_class=tokenizer)
+        answers = trainer.predict(rows).predictions
+        measured = trainer.evaluate(rows)
+        trainer.train()
+        if trainer.is_world_process_zero():
+            torch.save(model.state_dict(), target / f"{method}.pt")
+            kept = {name: measured[name] for name in ("eval_loss", "eval_f1", "eval_ece", "eval_num_predicted")}
+            scores[method] = kept | {"world": args.world_size, "answers": answers}
+    if trainer.is_world_process_zero():
+        (target / "scores.json").write_text(json.dumps(scores), encoding="utf-8")
+    trainer.end()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

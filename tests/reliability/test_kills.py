@@ -1,0 +1,49 @@
+"""`kill -9` while training, while a checkpoint is written and while predicting: the end is as if nothing had been."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).with_name("killed_processes.py")
+SENTENCE = "Ana met Bo in Oslo and then they walked all the way to Lake Tarn before it rained . "
+TEXTS = [(SENTENCE[place % 5 :] * (place % 7))[: 3 * place].strip() for place in range(100)]
+
+
+def outcome(run_python: Callable[..., str], folder: Path, work: str, method: str, *moments: str) -> dict:
+    return json.loads(run_python(PROGRAM, work, folder, method, *moments).splitlines()[-1])
+
+
+def assert_as_if_nothing_had_been(found: dict, *moments: str) -> None:
+    assert list(found) == list(moments)
+    for moment, one in found.items():
+        assert -9 in one["codes"], (moment, one)
+        assert (one["last"], one["differences"]) == (0, []), (moment, one)
+
+
+def test_killed_while_weights_are_written(saved_by_method: Callable, run_python: Callable) -> None:
+    folder = saved_by_method("diffusion_ner")
+    found = outcome(run_python, folder, "train", "diffusion_ner", "weights")
+    assert_as_if_nothing_had_been(found, "weights")
+
+
+@pytest.mark.slow
+def test_killed_while_training(saved_by_method: Callable, run_python: Callable, method: str) -> None:
+    """Between checkpoints, in each part of one, while an older one is removed, in the last save, and at random."""
+    moments = ("step", "weights", "optimizer", "state", "rotation", "final_save", "random")
+    found = outcome(run_python, saved_by_method(method), "train", method, *moments)
+    assert_as_if_nothing_had_been(found, *moments)
+
+
+@pytest.mark.slow
+def test_killed_while_predicting(saved_by_method: Callable, run_python: Callable, method: str) -> None:
+    """Between chunks, inside a line, and at random; the file is equal to the byte, scores included."""
+    folder = saved_by_method(method)
+    (folder / "texts.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    moments = ("between", "line", "random")
+    found = outcome(run_python, folder, "predict", method, *moments)
+    assert_as_if_nothing_had_been(found, *moments)
+    lines = (folder / "whole" / "entities.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["text"] for line in lines] == TEXTS
+    assert any(json.loads(line)["entities"] for line in lines)

@@ -1,0 +1,67 @@
+"""Two processes agree with one: gradients, answers and scores of every method."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from hf_spanner import METHODS, SpanNERPipeline
+
+PROGRAM = Path(__file__).with_name("launched_processes.py")
+TOLERANCE = 1e-5  # of a weight after two steps, and of a score
+
+
+def answers_of(rows: list[list[dict[str, Any]]]) -> list[dict[tuple, float]]:
+    return [{(one["start"], one["end"], one["label"]): one["score"] for one in row} for row in rows]
+
+
+@pytest.mark.slow
+def test_two_processes_agree_with_one(
+    random_tagger: Callable[..., SpanNERPipeline],
+    whole_steps: Callable[[str], dict[str, Any]],
+    tokenizer: PreTrainedTokenizerBase,
+    rows: list[dict[str, Any]],
+    run_python: Callable[..., str],
+    tmp_path: Path,
+    record_property: Callable[[str, Any], None],
+) -> None:
+    """Four sentences a step, as 4 and as 2 x 2; an odd number of rows to evaluate, one of them in windows.
+
+    Evaluation comes first: it must not keep the processes from sharing gradients afterwards.
+    """
+    long = {"tokens": ["Ana", "met", "Bo", "in", "Oslo"] * 15, "entities": [{"start": 0, "end": 1, "label": "PER"}]}
+    models = {
+        method: random_tagger(method, window_size=40, window_overlap=10, **whole_steps(method)).model
+        for method in METHODS
+    }
+    for method, model in models.items():
+        model.save_pretrained(tmp_path / method)
+        tokenizer.save_pretrained(tmp_path / method)
+    (tmp_path / "rows.json").write_text(json.dumps([*rows, *rows, long]), encoding="utf-8")
+    one, two = tmp_path / "one", tmp_path / "two"
+    run_python(PROGRAM, tmp_path, one, "4")
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    run_python(*launch, PROGRAM, tmp_path, two, "2")
+    scores = [json.loads((folder / "scores.json").read_text(encoding="utf-8")) for folder in (one, two)]
+    for method in METHODS:
+        left, right = torch.load(one / f"{method}.pt"), torch.load(two / f"{method}.pt")
+        start = models[method].state_dict()
+        moved = max((left[name] - start[name]).abs().max().item() for name in left)
+        largest = max((left[name] - right[name]).abs().max().item() for name in left)
+        record_property(f"{method} weights", largest)
+        assert largest <= TOLERANCE < 1e-3 < moved, method
+        alone, shared = scores[0][method], scores[1][method]
+        assert (alone.pop("world"), shared.pop("world")) == (1, 2)
+        found, again = answers_of(alone.pop("answers")), answers_of(shared.pop("answers"))
+        assert [row.keys() for row in found] == [row.keys() for row in again], method
+        assert any(found), method
+        assert all(
+            again[place][key] == pytest.approx(score, abs=TOLERANCE)
+            for place, row in enumerate(found)
+            for key, score in row.items()
+        )
+        assert shared == pytest.approx(alone, abs=TOLERANCE), method
