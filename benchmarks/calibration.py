@@ -20,7 +20,12 @@ from scipy.stats import binom
 
 from hf_spanner.core.calibration import PARAMETERS, calibrated_score
 from hf_spanner.metrics.span_ner.reliability import calibration_error
-from hf_spanner.training.calibration_fitting import ScoredPredictions, fitted_calibration, scored_predictions
+from hf_spanner.training.calibration_fitting import (
+    MIN_PREDICTIONS,
+    ScoredPredictions,
+    fitted_calibration,
+    scored_predictions,
+)
 from hf_spanner.training.threshold_promises import found_gold, halves, threshold_promises
 
 SOURCE = {"name": "predictions", "num_rows": 1, "fingerprint": ""}
@@ -134,6 +139,8 @@ def promised(fitting: Rows, judged: Rows, target: float, delta: float, seed: int
     """Right, kept and all of the judged predictions by the threshold that `fitting` promises, None without one."""
     is_mapped = half(fitting, seed + 1_000)
     mapping, testing = fitting.where(is_mapped), fitting.where(~is_mapped)
+    if len(mapping.scored().scores) < MIN_PREDICTIONS:
+        return None
     calibration = fitted("platt", mapping)
     promises = threshold_promises(
         calibration,
