@@ -1,12 +1,10 @@
 """The Trainer of all methods: window rows, two learning rates, decoded evaluation."""
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import disk_usage
-from tempfile import TemporaryFile
 from typing import Any, cast
 
 import numpy as np
@@ -16,6 +14,7 @@ from torch import Tensor, nn
 from torch.utils.data import SequentialSampler
 from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase, Trainer, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_pt_utils import LengthGroupedSampler
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from transformers.utils import logging
 
@@ -25,6 +24,7 @@ from hf_spanner.core.overlap import resolve_overlaps
 from hf_spanner.core.spans import Span, pack_spans, unpack_spans
 from hf_spanner.metrics.span_ner.scoring import score_spans
 from hf_spanner.training.collator import SpanNERCollator
+from hf_spanner.training.resume import EpochSampler, check_writable, is_complete, last_complete_checkpoint
 from hf_spanner.training.windows import window_rows
 
 logger = logging.get_logger(__name__)
@@ -207,6 +207,13 @@ class SpanNERTrainer(Trainer):
         order = np.argsort(-np.array(windows["length"]), kind="stable")
         return windows.select(order)
 
+    def _get_train_sampler(self, train_dataset: Dataset | None = None) -> Any:
+        sampler = super()._get_train_sampler(train_dataset)
+        if not isinstance(sampler, LengthGroupedSampler):
+            return sampler
+        seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
+        return EpochSampler(sampler.batch_size, sampler.lengths, seed, epoch=lambda: int(self.state.epoch or 0))
+
     def _get_eval_sampler(self, eval_dataset: Dataset) -> SequentialSampler:
         return SequentialSampler(eval_dataset)
 
@@ -329,35 +336,6 @@ class SpanNERTrainer(Trainer):
                 **settings,
             )
         return self.optimizer
-
-
-def check_writable(folder: str | Path) -> None:
-    """Raise an OSError now, not after an epoch of work, unless files can be written to the folder."""
-    with TemporaryFile(dir=folder):
-        pass
-
-
-def last_complete_checkpoint(folder: str | Path) -> Path:
-    """The checkpoint of the highest step that was written to its end.
-
-    Raises:
-        ValueError: If there is none.
-    """
-    steps = {int(path.name.rpartition("-")[2]): path for path in Path(folder).glob(f"{PREFIX_CHECKPOINT_DIR}-[0-9]*")}
-    for _, path in sorted(steps.items(), reverse=True):
-        if is_complete(path):
-            return path
-        logger.warning("%s was not written to its end and is passed over", path)
-    raise ValueError(f"{folder} holds no complete checkpoint to go on from")
-
-
-def is_complete(checkpoint: Path) -> bool:
-    """Whether the file that is written last is there and whole."""
-    try:
-        json.loads((checkpoint / TRAINER_STATE_NAME).read_text(encoding="utf-8"))
-    except (FileNotFoundError, json.JSONDecodeError):
-        return False
-    return True
 
 
 def span_dict(span: Span, id2label: Mapping[int, str]) -> dict[str, Any]:

@@ -19,7 +19,8 @@ from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase, Trai
 
 from hf_spanner import SpanNERModel, SpanNERPipeline
 from hf_spanner.methods import trainer_of, training_arguments_of
-from hf_spanner.training.trainer import SpanNERTrainer, last_complete_checkpoint
+from hf_spanner.training.resume import last_complete_checkpoint
+from hf_spanner.training.trainer import SpanNERTrainer
 
 Make = Callable[..., SpanNERModel]
 Rows = list[dict[str, Any]]
@@ -32,12 +33,16 @@ def limit_file_size(num_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
 
-@pytest.fixture
-def full_disk() -> Iterator[Callable[[int], None]]:
-    """Sets the most bytes that a file may have from now on; undone at the end."""
+@contextmanager
+def full_disk(num_bytes: int | None = None) -> Iterator[None]:
+    """Files grow to so many bytes at most, or to what is set inside; it ends before the runner writes its own log."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield limit_file_size
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    try:
+        if num_bytes is not None:
+            limit_file_size(num_bytes)
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @contextmanager
@@ -90,18 +95,14 @@ def trainer_in(
     )
 
 
-def test_a_full_disk_leaves_the_model_that_was_saved_before(
-    tiny_model: Make, method: str, tmp_path: Path, full_disk: Callable[[int], None]
-) -> None:
+def test_a_full_disk_leaves_the_model_that_was_saved_before(tiny_model: Make, method: str, tmp_path: Path) -> None:
     tiny_model(method).save_pretrained(tmp_path)
     before = contents(tmp_path)
-    full_disk(50_000)
-    with pytest.raises((OSError, SafetensorError), match="File too large"):
+    with full_disk(50_000), pytest.raises((OSError, SafetensorError), match="File too large"):
         tiny_model(method, seed=1).save_pretrained(tmp_path)
     assert contents(tmp_path) == before
-    full_disk(500)  # not even the configuration
-    with pytest.raises(OSError, match="File too large"):
-        tiny_model(method, seed=1).save_pretrained(tmp_path)
+    with full_disk(500), pytest.raises(OSError, match="File too large"):
+        tiny_model(method, seed=1).save_pretrained(tmp_path)  # not even the configuration has room
     assert contents(tmp_path) == before
 
 
@@ -118,16 +119,15 @@ class FullDiskAtStep(TrainerCallback):
 
 
 def test_a_disk_that_fills_while_training_costs_two_steps(
-    tiny_model: Make, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path, full_disk: Callable
+    tiny_model: Make, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path
 ) -> None:
     """The fourth step's checkpoint fails; the second's is whole and gives bit-equal weights at the end."""
     method = "diffusion_ner"  # it draws the most random numbers; all methods train on a disk that is really full below
     expected = trainer_in(tmp_path / "whole", tiny_model(method), tokenizer, rows)
     expected.train()
     folder = tmp_path / "run"
-    with pytest.raises((OSError, SafetensorError), match="File too large"):
+    with full_disk(), pytest.raises((OSError, SafetensorError), match="File too large"):
         trainer_in(folder, tiny_model(method), tokenizer, rows, FullDiskAtStep(4)).train()
-    full_disk(resource.getrlimit(resource.RLIMIT_FSIZE)[1])
     assert last_complete_checkpoint(folder) == folder / "checkpoint-2"
     resumed = trainer_in(folder, tiny_model(method, seed=5), tokenizer, rows)
     resumed.train(resume_from_checkpoint=True)
@@ -137,7 +137,7 @@ def test_a_disk_that_fills_while_training_costs_two_steps(
 
 
 def test_a_disk_that_fills_while_predicting_loses_no_text(
-    random_tagger: Callable[..., SpanNERPipeline], tmp_path: Path, full_disk: Callable, run_recipe: Callable
+    random_tagger: Callable[..., SpanNERPipeline], tmp_path: Path, run_recipe: Callable
 ) -> None:
     tagger = random_tagger("boundary_smoothing")
     tagger.save_pretrained(tmp_path / "model")
@@ -146,11 +146,9 @@ def test_a_disk_that_fills_while_predicting_loses_no_text(
     arguments = [str(tmp_path / "model"), str(texts), "--output"]
     run_recipe("predict", CHUNK=16)([*arguments, str(tmp_path / "whole.jsonl")])
     expected = (tmp_path / "whole.jsonl").read_bytes()
-    full_disk(len(expected) // 2)
-    with pytest.raises(OSError, match="File too large"):
+    with full_disk(len(expected) // 2), pytest.raises(OSError, match="File too large"):
         run_recipe("predict", CHUNK=16)([*arguments, str(tmp_path / "out.jsonl")])
     assert 0 < (tmp_path / "out.jsonl").stat().st_size <= len(expected) // 2
-    full_disk(resource.getrlimit(resource.RLIMIT_FSIZE)[1])
     run_recipe("predict", CHUNK=16)([*arguments, str(tmp_path / "out.jsonl"), "--resume"])
     assert (tmp_path / "out.jsonl").read_bytes() == expected
 

@@ -22,6 +22,10 @@ def assert_as_if_nothing_had_been(found: dict, *moments: str) -> None:
         assert (one["last"], one["differences"]) == (0, []), (moment, one)
 
 
+def num_kills(found: dict) -> int:
+    return sum(one["codes"].count(-9) for one in found.values())
+
+
 def test_killed_while_weights_are_written(saved_by_method: Callable, run_python: Callable) -> None:
     folder = saved_by_method("diffusion_ner")
     found = outcome(run_python, folder, "train", "diffusion_ner", "weights")
@@ -29,20 +33,26 @@ def test_killed_while_weights_are_written(saved_by_method: Callable, run_python:
 
 
 @pytest.mark.slow
-def test_killed_while_training(saved_by_method: Callable, run_python: Callable, method: str) -> None:
+def test_killed_while_training(
+    saved_by_method: Callable, run_python: Callable, method: str, record_property: Callable
+) -> None:
     """Between checkpoints, in each part of one, while an older one is removed, in the last save, and at random."""
     moments = ("step", "weights", "optimizer", "state", "rotation", "final_save", "random")
     found = outcome(run_python, saved_by_method(method), "train", method, *moments)
+    record_property("kills", num_kills(found))
     assert_as_if_nothing_had_been(found, *moments)
 
 
 @pytest.mark.slow
-def test_killed_while_predicting(saved_by_method: Callable, run_python: Callable, method: str) -> None:
+def test_killed_while_predicting(
+    saved_by_method: Callable, run_python: Callable, method: str, record_property: Callable
+) -> None:
     """Between chunks, inside a line, and at random; the file is equal to the byte, scores included."""
     folder = saved_by_method(method)
     (folder / "texts.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
     moments = ("between", "line", "random")
     found = outcome(run_python, folder, "predict", method, *moments)
+    record_property("kills", num_kills(found))
     assert_as_if_nothing_had_been(found, *moments)
     lines = (folder / "whole" / "entities.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["text"] for line in lines] == TEXTS

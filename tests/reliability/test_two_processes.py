@@ -65,3 +65,8 @@ def test_two_processes_agree_with_one(
             for key, score in row.items()
         )
         assert shared == pytest.approx(alone, abs=TOLERANCE), method
+    seen = json.loads((two / "seen.json").read_text(encoding="utf-8"))
+    words = sorted(f"row{number}" for number in range(24))
+    for epoch in (0, 1):
+        of_epoch = [word for of_process in seen for word in of_process[12 * epoch : 12 * epoch + 12]]
+        assert sorted(of_epoch) == words, "rows left out or doubled"
