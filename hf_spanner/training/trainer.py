@@ -207,7 +207,7 @@ class SpanNERTrainer(Trainer):
         order = np.argsort(-np.array(windows["length"]), kind="stable")
         return windows.select(order)
 
-    def _get_train_sampler(self, train_dataset: Dataset | None = None) -> Any:
+    def _get_train_sampler(self, train_dataset: Any = None) -> Any:
         sampler = super()._get_train_sampler(train_dataset)
         if not isinstance(sampler, LengthGroupedSampler):
             return sampler
