@@ -32,7 +32,10 @@ def test_they_are_those_of_the_pipeline_beside_the_gold(
     assert gold == [row["entities"] for row in rows]
     answers = SpanNERPipeline(model=model, tokenizer=tokenizer)([row["tokens"] for row in rows], pretokenized=True)
     expected = [
-        [(one["word_start"], one["word_end"], one["entity_group"], pytest.approx(one["score"])) for one in of_row]
+        [
+            (one["word_start"], one["word_end"], one["entity_group"], pytest.approx(one["score"], abs=1e-5))
+            for one in of_row
+        ]
         for of_row in answers
     ]
     assert [[tuple(one.values()) for one in of_row] for of_row in predicted] == expected
