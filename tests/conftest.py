@@ -6,6 +6,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 import json
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -261,3 +262,15 @@ def cases() -> Callable[[str], dict[str, Any]]:
 def case_files() -> Path:
     """Folder of the files of the trouble cases."""
     return CASES.parent / "files"
+
+
+@pytest.fixture
+def messages() -> Iterator[list[str]]:
+    """What the library logs from warnings on."""
+    logged: list[str] = []
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: logged.append(record.getMessage())
+    logger = logging.getLogger("transformers")
+    logger.addHandler(handler)
+    yield logged
+    logger.removeHandler(handler)

@@ -1,12 +1,11 @@
 """Cases P: save, move, load offline; damaged checkpoints; versions that move under a model; for every method."""
 
 import json
-import logging
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -42,18 +41,6 @@ def saved(tagger: SpanNERPipeline, tmp_path: Path) -> Path:
     tagger.model.save_pretrained(tmp_path / "saved")
     tagger.tokenizer.save_pretrained(tmp_path / "saved")
     return tmp_path / "saved"
-
-
-@pytest.fixture
-def messages() -> Iterator[list[str]]:
-    """What the library logs from warnings on."""
-    logged: list[str] = []
-    handler = logging.Handler(logging.WARNING)
-    handler.emit = lambda record: logged.append(record.getMessage())
-    logger = logging.getLogger("transformers")
-    logger.addHandler(handler)
-    yield logged
-    logger.removeHandler(handler)
 
 
 def rewrite(folder: Path, change: Callable[[dict[str, torch.Tensor]], Any]) -> None:

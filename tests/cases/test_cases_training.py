@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from tiny_training import QUIET, trained, without_dropout
+from torch import Tensor
 from transformers import AutoTokenizer, BertConfig, PreTrainedTokenizerBase, TrainerCallback
 
 from hf_spanner import METHODS, SpanNERCollator, SpanNERModel, SpanNERPipeline
@@ -17,7 +18,7 @@ from hf_spanner.core.spans import unpack_spans
 from hf_spanner.methods import trainer_of, training_arguments_of
 from hf_spanner.methods.boundary_smoothing.loss_boundary_smoothing import legal_spans, smoothed_targets
 from hf_spanner.metrics.span_ner.scoring import score_spans
-from hf_spanner.training.trainer import SpanNERTrainer, span_dict
+from hf_spanner.training.trainer import span_dict
 
 Case = dict[str, Any]
 Rows = list[dict[str, Any]]
@@ -29,7 +30,6 @@ mostly_slow = pytest.mark.parametrize(  # several trainings: in the fast suite w
     [pytest.param(kind, marks=pytest.mark.slow) if kind != "wordpiece" else kind for kind in KINDS],
     scope="module",
 )
-QUIET = {"report_to": "none", "use_cpu": True, "disable_tqdm": True, "logging_strategy": "no"}
 
 
 @pytest.fixture
@@ -58,32 +58,6 @@ def row_of(item: dict[str, Any]) -> dict[str, Any]:
     """A row of a case as the collator takes it."""
     entities = [dict(zip(("start", "end", "label"), span, strict=True)) for span in item["spans"]]
     return {"tokens": item["tokens"], "entities": entities}
-
-
-def without_dropout(model: SpanNERModel) -> SpanNERModel:
-    for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
-        elif isinstance(module, nn.LSTM):
-            module.dropout = 0.0
-    return model
-
-
-def trained(
-    model: SpanNERModel, tokenizer: PreTrainedTokenizerBase, rows: Rows, folder: Path, **arguments: Any
-) -> SpanNERTrainer:
-    """A trainer of the method after its steps, without evaluation."""
-    name = model.config.model_type
-    own = {given: arguments.pop(given, None) for given in ("resume", "callbacks")}
-    settings = {"save_strategy": "no", **QUIET, "warmup_steps": 0, "save_total_limit": None, **arguments}
-    args = training_arguments_of(name)(
-        output_dir=str(folder), eval_strategy="no", load_best_model_at_end=False, **settings
-    )
-    trainer = trainer_of(name)(
-        model=model, args=args, train_dataset=rows, processing_class=tokenizer, callbacks=own["callbacks"]
-    )
-    trainer.train(resume_from_checkpoint=own["resume"])
-    return trainer
 
 
 def largest_difference(first: SpanNERModel, second: SpanNERModel) -> float:

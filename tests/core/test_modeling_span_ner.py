@@ -1,7 +1,6 @@
 """The pipe, its loss, and how a model is made, saved, loaded strictly and uploaded."""
 
 import json
-import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,18 +38,6 @@ def saved(model: SpanNERModel, tmp_path: Path) -> Path:
     """Folder of the saved model."""
     model.save_pretrained(tmp_path / "saved")
     return tmp_path / "saved"
-
-
-@pytest.fixture
-def messages() -> Iterator[list[str]]:
-    """What the library logs from warnings on."""
-    logged: list[str] = []
-    handler = logging.Handler(logging.WARNING)
-    handler.emit = lambda record: logged.append(record.getMessage())
-    logger = logging.getLogger("transformers")
-    logger.addHandler(handler)
-    yield logged
-    logger.removeHandler(handler)
 
 
 def test_the_base_gives_no_hook() -> None:

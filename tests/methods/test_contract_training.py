@@ -8,18 +8,16 @@ from typing import Any
 
 import pytest
 import torch
+from tiny_training import trained, without_dropout
 from torch import Tensor, nn
 from transformers import AutoModel, PreTrainedTokenizerBase
 
 from hf_spanner import SpanNERCollator, SpanNERModel
-from hf_spanner.methods import trainer_of, training_arguments_of
 from hf_spanner.metrics.span_ner.scoring import score_spans
-from hf_spanner.training.trainer import SpanNERTrainer, span_dict
+from hf_spanner.training.trainer import span_dict
 
 Rows = list[dict[str, Any]]
 Make = Callable[..., SpanNERModel]
-
-QUIET = {"report_to": "none", "use_cpu": True, "disable_tqdm": True, "logging_strategy": "no"}
 
 
 def row(words: str, *entities: tuple[int, int, str]) -> dict[str, Any]:
@@ -32,30 +30,6 @@ NESTED = [
     row("Mira Stone works for the Bank of Oslo", (0, 2, "PER"), (5, 8, "ORG"), (7, 8, "LOC")),
     row("Bo Li 's sister visited Lake Tarn", (0, 2, "PER"), (0, 4, "PER"), (5, 7, "LOC"), (6, 7, "LOC")),
 ]
-
-
-def without_dropout(model: SpanNERModel) -> SpanNERModel:
-    for module in model.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
-        elif isinstance(module, nn.LSTM):
-            module.dropout = 0.0
-    return model
-
-
-def trained(
-    model: SpanNERModel, tokenizer: PreTrainedTokenizerBase, rows: Rows, folder: Path, **arguments: Any
-) -> SpanNERTrainer:
-    """A trainer of the method after its steps, without evaluation."""
-    name = model.config.model_type
-    resume = arguments.pop("resume", None)
-    settings = {"save_strategy": "no", **QUIET, "warmup_steps": 0, "save_total_limit": None, **arguments}
-    args = training_arguments_of(name)(
-        output_dir=str(folder), eval_strategy="no", load_best_model_at_end=False, **settings
-    )
-    trainer = trainer_of(name)(model=model, args=args, train_dataset=rows, processing_class=tokenizer)
-    trainer.train(resume_from_checkpoint=resume)
-    return trainer
 
 
 def largest_difference(first: SpanNERModel, second: SpanNERModel) -> float:
