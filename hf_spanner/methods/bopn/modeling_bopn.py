@@ -27,6 +27,7 @@ from hf_spanner.methods.bopn.span_vectors_bopn import PairEmbedding, ReluLayer, 
 from hf_spanner.methods.bopn.votes_bopn import voted_entities
 
 BLOCK_ELEMENTS = 2**24  # most numbers in a table of span vectors that is held at once, 64 MiB in float32
+TRIANGLE_BLOCKS = 8  # blocks of rows where cells below the diagonal do not count: 9 of 16 of the cells are computed
 START_OF_OUT = 5.0  # logit of out above the others in a new model; 94 % of the probability with S = 2
 LINEAR_GELU = 2.0  # around it GELU is nearly linear
 
@@ -113,26 +114,32 @@ class BOPNModel(SpanNERModel):
         return BOPNOutput(logits=scores, word_mask=word_mask)
 
     def _biaffine_scores(self, types: Tensor, words: Tensor) -> Tensor:
-        """(B, N, N, M, L) scores c_mij, in blocks of rows i."""
+        """(B, N, N, M, L) scores c_mij, in blocks of rows i; with `mask_lower` 0 in columns left of a block."""
         maps, biases = self.type_maps(types)  # (B, M, L, d_b), (B, M, L)
-        normed, gamma, shift = self.span_vectors.parts(words)  # (B, N, d) each
-        row_elements = max(1, gamma.numel())  # of (B, 1, N, d)
-        num_rows = max(1, BLOCK_ELEMENTS // row_elements)
-        if num_rows >= words.shape[1]:
-            return self._block_scores(normed, gamma, shift, maps, biases, 0)
+        normed, gamma, shift = self.span_vectors.parts(words)  # (B, N, d), (B, N, d), (B, N, d_b)
+        num_words = words.shape[1]
+        num_rows = max(1, BLOCK_ELEMENTS // max(1, gamma.numel()))  # gamma as large as a row of (B, 1, N, d)
+        is_large = num_rows < num_words
+        if self.config.mask_lower:
+            num_rows = min(num_rows, -(-num_words // TRIANGLE_BLOCKS))
         scores = []
-        for first_row in range(0, words.shape[1], num_rows):
-            inputs = (normed[:, first_row : first_row + num_rows], gamma, shift, maps, biases, first_row)
-            scores.append(checkpoint(self._block_scores, *inputs, use_reentrant=False))
+        for row in range(0, num_words, num_rows):
+            column = row if self.config.mask_lower else 0
+            inputs = (normed[:, row : row + num_rows], gamma[:, column:], shift[:, column:], maps, biases, column - row)
+            if is_large:
+                block = checkpoint(self._block_scores, *inputs, use_reentrant=False)
+            else:
+                block = self._block_scores(*inputs)
+            scores.append(nn.functional.pad(block, (0, 0, 0, 0, column, 0)))
         return torch.cat(scores, dim=1)
 
     def _block_scores(
-        self, normed: Tensor, gamma: Tensor, shift: Tensor, maps: Tensor, biases: Tensor, first_row: int
+        self, normed: Tensor, gamma: Tensor, shift: Tensor, maps: Tensor, biases: Tensor, first_gap: int
     ) -> Tensor:
-        """(B, R, N, M, L) scores of the rows of a block, all types in one product."""
-        vectors = self.span_vectors(normed, gamma, shift, first_row)  # (B, R, N, d_b)
-        cells = vectors.flatten(1, 2)  # (B, R N, d_b)
-        scores = torch.baddbmm(biases.flatten(1)[:, None], cells, maps.flatten(1, 2).transpose(1, 2))  # (B, R N, M L)
+        """(B, R, C, M, L) scores of a block of rows and columns, all types in one product."""
+        vectors = self.span_vectors(normed, gamma, shift, first_gap)  # (B, R, C, d_b)
+        cells = vectors.flatten(1, 2)  # (B, R C, d_b)
+        scores = torch.baddbmm(biases.flatten(1)[:, None], cells, maps.flatten(1, 2).transpose(1, 2))  # (B, R C, M L)
         return scores.view(*vectors.shape[:3], *biases.shape[1:])
 
     def compute_loss(self, output: BOPNOutput, labels: Tensor) -> Tensor:

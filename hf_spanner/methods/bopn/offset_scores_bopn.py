@@ -79,9 +79,10 @@ class OffsetConvolutions(nn.Module):
     `parallel` (Eq. 4 and 5): every dilation reads the scores, and a linear layer on all outputs gives the new scores.
     `sequential_residual` (official code): dropout of whole labels, a 1 x 1 x 1 convolution, then dilation 1, 2 .. one
     after another; the linear layer's output is added to the scores. Cells that do not count are 0 before each
-    convolution, so padding changes nothing. Kernels run on labels side by side (channels last), as the scores lie.
+    convolution, so padding changes nothing. Kernels run over (type, first word, last word) with labels side by side,
+    two to three times as fast as in the order of the scores; weights keep the order (first word, last word, type).
 
-    Memory: l + 2 tables of the scores' size, all of which training keeps.
+    Memory: 3 tables of the scores' size; training keeps 2 l + 2.
 
     Args:
         config: `num_convolutions`, `conv_style`, `conv_groups`, `biaffine_dropout`, `max_offset`.
@@ -112,21 +113,32 @@ class OffsetConvolutions(nn.Module):
             (B, N, N, M, L).
         """
         is_hidden = ~is_cell[:, None, :, :, None]  # (B, 1, N, N, 1)
-        table = scores.permute(0, 4, 1, 2, 3)  # (B, L, N, N, M)
+        table = scores.permute(0, 3, 1, 2, 4)  # (B, M, N, N, L)
         if self.is_sequential:
-            table = nn.functional.gelu(self.first(self.dropout(table)))
+            table = self._filtered(self.first, self.dropout(table.transpose(1, 4)).transpose(1, 4))
+        mixed = self.output.bias
+        weights = self.output.weight.chunk(len(self.convolutions), dim=1)  # l of (L, L)
         table = table.masked_fill(is_hidden, 0.0)
-        outputs = []
-        for convolution in self.convolutions:
-            outputs.append(nn.functional.gelu(convolution(table)))
+        for convolution, weight in zip(self.convolutions, weights, strict=True):
+            output = self._filtered(convolution, table)
+            mixed = mixed + nn.functional.linear(output, weight)
             if self.is_sequential:
-                table = outputs[-1].masked_fill(is_hidden, 0.0)
-        mixed = self.output(torch.cat(outputs, dim=1).permute(0, 2, 3, 4, 1))  # (B, N, N, M, L)
+                table = output.masked_fill(is_hidden, 0.0)
+        mixed = mixed.permute(0, 2, 3, 1, 4)  # (B, N, N, M, L)
         return scores + mixed if self.is_sequential else mixed
+
+    @staticmethod
+    def _filtered(convolution: nn.Module, table: Tensor) -> Tensor:
+        """GELU of a convolution of a (B, M, N, N, L) table."""
+        return nn.functional.gelu(convolution(table.contiguous().permute(0, 4, 1, 2, 3))).permute(0, 2, 3, 4, 1)
 
 
 class Convolution(nn.Conv3d):
-    """3-d convolution, a class of its own so that its initialisation can be told from others."""
+    """3-d convolution over tables (B, L, M, N, N) whose weight is (L, L or 1, first word, last word, type)."""
+
+    def forward(self, table: Tensor) -> Tensor:
+        """New table of the same shape."""
+        return self._conv_forward(table, self.weight.permute(0, 1, 4, 2, 3), self.bias)
 
 
 class OutputLayer(nn.Linear):

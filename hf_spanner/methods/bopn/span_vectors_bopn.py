@@ -10,11 +10,13 @@ NUM_DISTANCE_BUCKETS = 10  # of |i - j|: 0, 1, 2-3, 4-7 .. 256 and more, for eac
 
 
 class SpanVectors(nn.Module):
-    """Vectors x_ij = ReLU(W [v_ij ; e_ij] + b) of all pairs of words, for a block of first words at a time.
+    """Vectors x_ij = ReLU(W [v_ij ; e_ij] + b) of pairs of words, for a block of first words at a time.
 
     v_ij = gamma_j * Norm(h_i) + lambda_j (Eq. 1), with gamma and lambda linear in h_j; e_ij is the region embedding
-    and, as an option, a distance embedding. W acts on v and e apart, so e is never spread over the pairs before it.
-    Dropout on e acts once for each entry and block.
+    and, as an option, a distance embedding. W acts on gamma_j * Norm(h_i), lambda_j and e_ij apart, so the last two are
+    never spread over the pairs before it. Dropout on v is drawn for each last word j and holds for all its pairs: each
+    number is dropped at the stated rate, but an (N, N, d) mask costs more to draw than the layer takes. Dropout on e
+    acts once for each entry and block.
 
     Args:
         config: `region_embedding_size`, `distance_embedding_size`, `biaffine_size`, `biaffine_dropout`.
@@ -34,33 +36,37 @@ class SpanVectors(nn.Module):
         self.layer = ReluLayer(width + config.region_embedding_size + size, config.biaffine_size)
 
     def parts(self, words: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Norm(h_i), gamma_j and lambda_j, each (B, N, d), of (B, N, d) words."""
+        """Norm(h_i) (B, N, d), gamma_j (B, N, d) and W lambda_j + b (B, N, d_b), of (B, N, d) words."""
         normed = nn.functional.layer_norm(words, (self.width,), eps=NORM_EPSILON)
-        return normed, self.scale_layer(words), self.shift_layer(words)
+        kept = self.dropout(torch.ones_like(words))
+        shift = nn.functional.linear(
+            self.shift_layer(words) * kept, self.layer.weight[:, : self.width], self.layer.bias
+        )
+        return normed, self.scale_layer(words) * kept, shift
 
-    def forward(self, normed: Tensor, gamma: Tensor, shift: Tensor, first_row: int) -> Tensor:
-        """Vectors of the pairs of a block of first words with all words.
+    def forward(self, normed: Tensor, gamma: Tensor, shift: Tensor, first_gap: int) -> Tensor:
+        """Vectors of the pairs of a block of first words with a block of last words.
 
         Args:
-            normed: (B, R, d), the block's part of Norm(h).
-            gamma: (B, N, d).
-            shift: (B, N, d), lambda.
-            first_row: Place of the block's first word in the sentence.
+            normed: (B, R, d), of the first words.
+            gamma: (B, C, d), of the last words.
+            shift: (B, C, d_b), of the last words.
+            first_gap: Place of the block's first last word in the sentence, less that of its first first word.
 
         Returns:
-            (B, R, N, d_b). The largest tensor on the way is (B, R, N, d).
+            (B, R, C, d_b). The largest tensor on the way is (B, R, C, d).
         """
-        vectors = torch.addcmul(shift[:, None], gamma[:, None], normed[:, :, None])  # (B, R, N, d)
         span_weight, pair_weight = self.layer.weight.tensor_split([self.width], dim=1)
-        vectors = nn.functional.linear(self.dropout(vectors), span_weight, self.layer.bias)  # (B, R, N, d_b)
-        starts = torch.arange(first_row, first_row + normed.shape[1], device=normed.device)[:, None]  # (R, 1)
-        gaps = torch.arange(gamma.shape[1], device=normed.device) - starts  # (R, N), last less first word
+        vectors = nn.functional.linear(gamma[:, None] * normed[:, :, None], span_weight)  # (B, R, C, d_b)
+        starts = torch.arange(normed.shape[1], device=normed.device)[:, None]  # (R, 1)
+        gaps = first_gap + torch.arange(gamma.shape[1], device=normed.device) - starts  # (R, C), last less first word
         region_weight, distance_weight = pair_weight.tensor_split([pair_weight.shape[1] - self._distance_size], dim=1)
+        rest = shift[:, None]  # (B, 1, C, d_b)
         if self.regions is not None:
-            vectors = vectors + (self.dropout(self.regions.weight) @ region_weight.T)[(gaps < 0).long()]
+            rest = rest + (self.dropout(self.regions.weight) @ region_weight.T)[(gaps < 0).long()]
         if self.distances is not None:
-            vectors = vectors + (self.dropout(self.distances.weight) @ distance_weight.T)[distance_buckets(gaps)]
-        return vectors.relu()
+            rest = rest + (self.dropout(self.distances.weight) @ distance_weight.T)[distance_buckets(gaps)]
+        return (vectors + rest).relu()
 
     @property
     def _distance_size(self) -> int:

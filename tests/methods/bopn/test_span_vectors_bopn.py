@@ -27,7 +27,7 @@ def all_pairs(module: SpanVectors, words: Tensor, num_rows: int | None = None) -
     normed, gamma, shift = module.parts(words)
     blocks = normed.split(num_rows or words.shape[1], dim=1)
     starts = [sum(block.shape[1] for block in blocks[:place]) for place in range(len(blocks))]
-    return torch.cat([module(block, gamma, shift, start) for block, start in zip(blocks, starts, strict=True)], dim=1)
+    return torch.cat([module(block, gamma, shift, -start) for block, start in zip(blocks, starts, strict=True)], dim=1)
 
 
 def literal_vectors(module: SpanVectors, words: Tensor) -> Tensor:
@@ -117,3 +117,19 @@ def test_dropout_acts_on_span_vectors_and_embeddings_in_training_only() -> None:
         module.shift_layer.weight.zero_()
         module.shift_layer.bias.zero_()
     assert not torch.equal(all_pairs(module, words), all_pairs(module, words))
+
+
+def test_dropout_falls_on_entries_of_a_last_word_for_all_first_words() -> None:
+    """Each entry of v is dropped at the stated rate, and else scaled as dropout does, in gamma and lambda alike."""
+    torch.manual_seed(0)
+    module = span_vectors(biaffine_dropout=0.25)
+    words = torch.randn(200, 9, WIDTH)
+    _, kept_gamma, _ = module.parts(words)
+    module.train()
+    _, gamma, shift = module.parts(words)
+    is_dropped = gamma == 0
+    assert is_dropped.float().mean().item() == pytest.approx(0.25, abs=0.02)
+    torch.testing.assert_close(gamma[~is_dropped], kept_gamma[~is_dropped] / 0.75)
+    weight = module.layer.weight[:, :WIDTH]
+    expected = (module.shift_layer(words) * ~is_dropped / 0.75) @ weight.T + module.layer.bias
+    torch.testing.assert_close(shift, expected)
