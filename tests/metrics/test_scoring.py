@@ -2,12 +2,14 @@ import json
 import math
 import random
 import time
-from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from nervaluate.evaluator import Evaluator
+from seqeval.metrics import classification_report
+from seqeval.scheme import IOB2
 
 from hf_spanner.data.tags import tags_to_spans
 from hf_spanner.metrics.span_ner.curves import precision_recall_curve
@@ -257,60 +259,34 @@ def tagged_texts(draw):
     return sides
 
 
-def counts_by_tags(texts):
-    """Per label the entities found, wanted and right, counted along the tags as conlleval and seqeval define them.
-
-    An entity begins at B-, ends where the next tag is not I- of its label, and is right if both sides begin and end it
-    at the same words with one label. seqeval joins the texts, but for an O between them.
-    """
-    counts = {}
-    open_label = None  # of an entity that both sides began together
-    joined = [pair for gold, found in texts for pair in [*zip(gold, found, strict=True), ("O", "O")]]
-    for (gold, found), (next_gold, next_found) in pairwise([*joined, ("O", "O")]):
-        for side, tag in enumerate((found, gold)):
-            if tag.startswith("B-"):
-                counts.setdefault(tag[2:], [0, 0, 0])[side] += 1
-        if gold.startswith("B-") or found.startswith("B-"):
-            open_label = gold[2:] if gold == found else None
-        elif gold != found:
-            open_label = None
-        ends = [not after.startswith("I-") for after in (next_gold, next_found)]
-        if open_label is not None and any(ends):
-            counts[open_label][2] += all(ends)
-            open_label = None
-    return counts
+@given(st.lists(tagged_texts(), min_size=1, max_size=4))
+def test_well_formed_tags_score_as_seqeval_scores_them(texts):
+    """Micro, macro and per label, precision, recall and F1 of its strict mode with 0 for 0 / 0."""
+    assume(any(tag != "O" for text in texts for side in text for tag in side))  # else it divides by 0
+    gold, found = zip(*texts, strict=True)
+    result = scores_of_tags(texts)
+    report = classification_report(
+        list(gold), list(found), mode="strict", scheme=IOB2, output_dict=True, zero_division=0
+    )
+    assert [*result["per_label"], "micro avg", "macro avg", "weighted avg"] == list(report)
+    ours = {"micro avg": ratios(result, "overall"), "macro avg": ratios(result, "macro"), **result["per_label"]}
+    for name, of_name in ours.items():
+        expected = [report[name][ratio] for ratio in ("precision", "recall", "f1-score")]
+        assert [of_name[ratio] for ratio in ("precision", "recall", "f1")] == pytest.approx(expected)
 
 
-@given(st.lists(tagged_texts(), max_size=4))
-def test_well_formed_tags_score_as_tag_scorers_define_them(texts):
-    """Micro, per label and macro over labels of either side, as seqeval's strict report has them with 0 for 0 / 0."""
-    sides = [
-        [[[*span] for span in tags_to_spans(tags, scheme="IOB2")] for tags in side] for side in zip(*texts, strict=True)
-    ]
-    gold, found = sides or ([], [])
-    result = score_spans([found_spans(*text) for text in found], [gold_spans(*text) for text in gold])
-    counts = counts_by_tags(texts)
-    scores = {}
-    for label, (num_found, num_gold, num_right) in counts.items():
-        precision, recall = num_right / max(num_found, 1), num_right / max(num_gold, 1)
-        f1 = 2 * precision * recall / (precision + recall) if num_right else 0.0
-        scores[label] = (precision, recall, f1)
-        entry = result["per_label"][label]
-        assert (entry["precision"], entry["recall"], entry["f1"]) == pytest.approx(scores[label])
-    num_found, num_gold, num_right = map(sum, zip(*counts.values(), strict=True)) if counts else (0, 0, 0)
-    assert [result["num_predicted"], result["num_gold"], result["num_correct"]] == [num_found, num_gold, num_right]
-    macro = [sum(column) / len(scores) for column in zip(*scores.values(), strict=True)] if scores else [0.0] * 3
-    assert list(ratios(result, "macro").values()) == pytest.approx(macro)
+@given(st.lists(tagged_texts(), min_size=1, max_size=4))
+def test_flat_spans_score_as_nervaluate_scores_them(texts):
+    """Its `strict` is our strict score, its `exact` that of boundaries alone."""
+    gold, found = zip(*texts, strict=True)
+    result = scores_of_tags(texts)
+    theirs = Evaluator(list(gold), list(found), tags=["A", "B"], loader="list").evaluate()["overall"]
+    for prefix, name in (("overall", "strict"), ("boundary", "exact")):
+        expected = [theirs[name].precision, theirs[name].recall, theirs[name].f1]
+        assert list(ratios(result, prefix).values()) == pytest.approx(expected)
 
 
-@given(st.lists(tagged_texts(), max_size=4))
-def test_flat_spans_score_as_nervaluate_defines_strict_and_exact(texts):
-    """Strict: correct / actual and correct / possible, correct if borders and label agree. Exact: if borders agree."""
+def scores_of_tags(texts):
+    """Scores of the spans of well-formed tags, given as gold and found tags of each text."""
     read = [[tags_to_spans(tags, scheme="IOB2") for tags in text] for text in texts]
-    result = score_spans([found_spans(*found) for _, found in read], [gold_spans(*gold) for gold, _ in read])
-    num_strict = sum(one == other for gold, found in read for one in found for other in gold)
-    num_exact = sum(one[:2] == other[:2] for gold, found in read for one in found for other in gold)
-    actual, possible = (sum(len(text[side]) for text in read) for side in (1, 0))
-    for prefix, num_right in (("overall", num_strict), ("boundary", num_exact)):
-        expected = [num_right / max(actual, 1), num_right / max(possible, 1)]
-        assert [result[f"{prefix}_precision"], result[f"{prefix}_recall"]] == pytest.approx(expected)
+    return score_spans([found_spans(*found) for _, found in read], [gold_spans(*gold) for gold, _ in read])
