@@ -5,7 +5,8 @@
 
 Each run adds one line to `results.jsonl` in the output folder and one file of predictions: a line for each test row
 with its number, `predicted` [start, end, label, score] and `gold` [start, end, label] in words, no text. `--splits dev
-test` does both for the development rows too, whose predictions calibration is fitted on.
+test` does both for the development rows too, whose predictions calibration is fitted on. Scores are raw, whatever the
+recipe's `calibration`; `calibration.py` shows what maps make of them.
 """
 
 import argparse

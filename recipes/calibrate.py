@@ -15,15 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from datasets import Dataset
 from transformers import AutoModel, AutoTokenizer
 
 from hf_spanner import load_rows
 from hf_spanner.core.calibration import PARAMETERS, PROMISES
 from hf_spanner.training.calibration_fitting import (
     MIN_PREDICTIONS,
+    fit_source,
     fitted_calibration,
-    rows_fingerprint,
     scored_predictions,
 )
 from hf_spanner.training.predictions import predictions_of_words
@@ -45,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     calibration = fitted_calibration(
         given.kind,
         predictions,
-        fitted_on=source(given.data, given.split, rows),
+        fitted_on=fit_source(data_name(given.data, given.split), rows),
         per_label=given.per_label,
         min_predictions=given.min_predictions,
     )
@@ -91,10 +90,9 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def source(data: str, split: str | None, rows: Dataset) -> dict[str, Any]:
-    """What the configuration records of the rows of a fit; of a path only its last part."""
-    name = Path(data).name if split is None else f"{Path(data).name}, {split}"
-    return {"name": name, "num_rows": len(rows), "fingerprint": rows_fingerprint(rows)}
+def data_name(data: str, split: str | None) -> str:
+    """What stands for the data in the configuration; of a path only its last part."""
+    return Path(data).name if split is None else f"{Path(data).name}, {split}"
 
 
 def report(calibration: Mapping[str, Any], num_predictions: int) -> str:

@@ -16,12 +16,18 @@ from datasets import Dataset
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, set_seed
 from transformers.utils import logging as transformers_logging
 
-from hf_spanner import METHODS, Recipe, SpanNERModel
+from hf_spanner import METHODS, Recipe, SpanNERModel, SpanNERTrainer
 from hf_spanner.core.words import split_words, surface_offsets
 from hf_spanner.data.report import data_report
 from hf_spanner.data.schema import label_set
 from hf_spanner.methods import trainer_of
 from hf_spanner.metrics.span_ner.scoring import score_spans
+from hf_spanner.training.calibration_fitting import (
+    fit_source,
+    fitted_calibration,
+    rows_fingerprint,
+    scored_predictions,
+)
 from hf_spanner.training.model_card import write_model_card
 from hf_spanner.training.whole_files import write_whole
 
@@ -38,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     set_seed(args.seed)
     with args.main_process_first(desc="reading the data"):
         rows = recipe.data.load()
+    if recipe.calibration is not None and rows_fingerprint(rows["dev"]) == rows_fingerprint(rows["test"]):
+        raise ValueError("calibration must be left out where data.dev and data.test are the same rows")
     report = data_report(rows)
     tokenizer, model = tokenizer_and_model(recipe, label_set(rows["train"]))
     notes = data_notes(rows, model)
@@ -53,6 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     started = time.monotonic()
     trainer.train(resume_from_checkpoint=recipe.resume or None)
     minutes = (time.monotonic() - started) / 60
+    if recipe.calibration is not None:
+        trainer.save_model()  # a fit that fails takes nothing away
+        model.config.calibration = dev_calibration(recipe, trainer, rows["dev"])
     tested = trainer.predict(rows["test"])
     scores = score_spans(tested.predictions, tested.label_ids)
     trainer.save_model()
@@ -154,6 +165,19 @@ def splitter_agreement(rows: Iterable[Mapping[str, Any]], *, split_hyphens: bool
             for entity in row["entities"]
         )
     return same_words / num_words if num_words else 1.0, same_entities / num_entities if num_entities else 1.0
+
+
+def dev_calibration(recipe: Recipe, trainer: SpanNERTrainer, rows: Dataset) -> dict[str, Any]:
+    """The map that the recipe asks for, fitted on raw scores of the dev rows; the model's threshold is put back."""
+    config = trainer.model.config
+    threshold, config.threshold = config.threshold, 0.0
+    try:
+        found = trainer.predict(rows)
+    finally:
+        config.threshold = threshold
+    predictions = scored_predictions(found.predictions, found.label_ids)
+    assert recipe.calibration is not None
+    return fitted_calibration(recipe.calibration, predictions, fitted_on=fit_source("validation", rows))
 
 
 def write_scores(path: Path, scores: Mapping[str, Any]) -> None:

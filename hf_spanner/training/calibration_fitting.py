@@ -158,6 +158,11 @@ def fitted_isotonic(scores: np.ndarray, correct: np.ndarray) -> dict[str, Any]:
 FITS = {"temperature": fitted_temperature, "platt": fitted_platt, "isotonic": fitted_isotonic}
 
 
+def fit_source(name: str, rows: Collection[Mapping[str, Any]]) -> dict[str, Any]:
+    """What a configuration records of the rows of a fit: a name, how many, and their fingerprint."""
+    return {"name": name, "num_rows": len(rows), "fingerprint": rows_fingerprint(rows)}
+
+
 def rows_fingerprint(rows: Iterable[Mapping[str, Any]]) -> str:
     """SHA-256 of the words of all rows; neither the order of the rows nor their entities matter.
 

@@ -229,6 +229,12 @@ def limits(config: SpanNERConfig) -> list[str]:
             "the pipeline reads each text alone."
         )
     lines.append("Entities begin and end at words. Raw text is split by rules; entities inside a word are not found.")
+    if config.calibration is not None:
+        kind, fitted_on = config.calibration["kind"], config.calibration["fitted_on"]
+        lines.append(
+            f"Scores come from a map to probabilities ({kind}) fitted on {fitted_on['num_rows']:,} rows of "
+            f"{fitted_on['name']}."
+        )
     lines.append(
         "It knows the labels, the language and the kind of text it was trained on. Scores are calibrated there only."
     )

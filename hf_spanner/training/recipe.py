@@ -11,6 +11,7 @@ from typing import Any, Self
 import yaml
 from huggingface_hub.constants import HF_HOME
 
+from hf_spanner.core.calibration import PARAMETERS
 from hf_spanner.data.readers import load_rows
 from hf_spanner.methods import METHODS, training_arguments_of
 from hf_spanner.training.trainer import SpanNERTrainingArguments
@@ -77,6 +78,8 @@ class Recipe:
         model: Fields of the method's configuration.
         training: The method's training arguments.
         paper: What the paper reports, `f1` and `where`.
+        calibration: Map from raw score to probability that is fitted on the dev rows after training, one of
+            `temperature`, `platt` and `isotonic`; None keeps raw scores.
         init_from: Folder or name of a saved model to start from, in place of a new head; its labels may differ.
         resume: Go on from the last checkpoint in the output folder.
     """
@@ -87,6 +90,7 @@ class Recipe:
     model: dict[str, Any]
     training: SpanNERTrainingArguments
     paper: dict[str, Any] | None = None
+    calibration: str | None = None
     init_from: str | None = None
     resume: bool = False
 
@@ -125,6 +129,9 @@ class Recipe:
         method = values["method"]
         if not isinstance(method, str) or method not in METHODS:
             raise ValueError(f"{path}: method must be one of {', '.join(METHODS)}, got {method!r}")
+        kind = values.get("calibration")
+        if kind is not None and (not isinstance(kind, str) or kind not in PARAMETERS):
+            raise ValueError(f"{path}: calibration must be one of {', '.join(PARAMETERS)}, got {kind!r}")
         data, model, training = (dict(values.get(name) or {}) for name in ("data", "model", "training"))
         _check_keys(data, [*SPLITS, "source", *READER_FIELDS], path, "data.")
         _check_keys(model, list(METHODS[method].config_class().to_dict()), path, "model.")

@@ -72,6 +72,41 @@ def test_trains_tests_saves_and_documents(
     assert isinstance(pipeline("span-ner", model=str(folder))("Ana met Bo in Oslo ."), list)
 
 
+def test_fits_the_calibration_of_the_recipe_on_dev_rows(
+    program: Callable, recipe_file: Path, rows: list, saved_model: Path, write_jsonl: Callable, tmp_path: Path
+) -> None:
+    """The map is saved, test scores are its probabilities, and the model's own threshold acts on these."""
+    dev = [{**row, "tokens": [*row["tokens"], *"!" * place]} for place in range(1, 13) for row in rows]
+    settings = [
+        f"data.dev={write_jsonl('dev.jsonl', dev)}",
+        f"init_from={saved_model}",
+        "model={threshold: 0.001}",
+        "calibration=isotonic",
+        "training={output_dir: %s, learning_rate: 0.0, head_learning_rate: 0.0, num_train_epochs: 1, use_cpu: true}"
+        % (tmp_path / "model"),
+    ]
+    program("train").main([str(recipe_file), *settings])
+    folder = tmp_path / "model"
+    config = AutoModel.from_pretrained(folder).config
+    fitted_on = config.calibration["fitted_on"]
+    assert [config.calibration["kind"], fitted_on["num_rows"], config.threshold] == ["isotonic", 60, 0.001]
+    answers = pipeline("span-ner", model=str(folder))([row["tokens"] for row in rows], pretokenized=True)
+    probabilities = config.calibration["all"]["probabilities"]
+    scores = [one["score"] for of_text in answers for one in of_text]
+    assert scores
+    assert all(max(0.001, min(probabilities)) <= score <= max(probabilities) for score in scores)
+    written = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
+    assert written["num_predicted"] == len(scores)
+    assert "map to probabilities (isotonic) fitted on 60 rows of validation." in (folder / "README.md").read_text(
+        "utf-8"
+    )
+
+
+def test_calibration_on_the_test_rows_is_refused_before_training(program: Callable, recipe_file: Path) -> None:
+    with pytest.raises(ValueError, match="calibration must be left out where data.dev and data.test are the same rows"):
+        program("train").main([str(recipe_file), "calibration=platt"])
+
+
 def test_goes_on_from_a_saved_model_to_other_labels(program: Callable, recipe_file: Path, saved_model: Path) -> None:
     recipe = Recipe.from_yaml(
         recipe_file, [f"init_from={saved_model}", "model={smoothing_epsilon: 0.3, threshold: 0.5}"]

@@ -80,6 +80,7 @@ def test_overrides_may_fill_an_empty_section(write: Write) -> None:
     [
         ("training.seed", "training.seed=7, got 'training.seed'"),
         ("encoder.name=x", "encoder is a value"),
+        ("calibration=plat", "calibration must be one of temperature, platt, isotonic, got 'plat'"),
         ("training.sed=7", "unknown key training.sed; the nearest known key is training.seed"),
         ("training.learning_rate=1e-3", "write 1.0e-3"),
     ],
