@@ -116,7 +116,7 @@ class BOPNModel(SpanNERModel):
     def _biaffine_scores(self, types: Tensor, words: Tensor) -> Tensor:
         """(B, N, N, M, L) scores c_mij, in blocks of rows i; with `mask_lower` 0 in columns left of a block."""
         maps, biases = self.type_maps(types)  # (B, M, L, d_b), (B, M, L)
-        normed, gamma, shift = self.span_vectors.parts(words)  # (B, N, d), (B, N, d), (B, N, d_b)
+        normed, gamma, shift = self.span_vectors.parts(words)  # (B, N, d) each
         num_words = words.shape[1]
         num_rows = max(1, BLOCK_ELEMENTS // max(1, gamma.numel()))  # gamma as large as a row of (B, 1, N, d)
         is_large = num_rows < num_words

@@ -10,13 +10,11 @@ NUM_DISTANCE_BUCKETS = 10  # of |i - j|: 0, 1, 2-3, 4-7 .. 256 and more, for eac
 
 
 class SpanVectors(nn.Module):
-    """Vectors x_ij = ReLU(W [v_ij ; e_ij] + b) of pairs of words, for a block of first words at a time.
+    """Vectors x_ij = ReLU(W [v_ij ; e_ij] + b) of pairs of words, for a block of first and last words at a time.
 
     v_ij = gamma_j * Norm(h_i) + lambda_j (Eq. 1), with gamma and lambda linear in h_j; e_ij is the region embedding
-    and, as an option, a distance embedding. W acts on gamma_j * Norm(h_i), lambda_j and e_ij apart, so the last two are
-    never spread over the pairs before it. Dropout on v is drawn for each last word j and holds for all its pairs: each
-    number is dropped at the stated rate, but an (N, N, d) mask costs more to draw than the layer takes. Dropout on e
-    acts once for each entry and block.
+    and, as an option, a distance embedding. W acts on v and e apart, so e is never spread over the pairs before it.
+    Dropout on v is `pair_dropout`; on e it acts once for each entry and block.
 
     Args:
         config: `region_embedding_size`, `distance_embedding_size`, `biaffine_size`, `biaffine_dropout`.
@@ -36,13 +34,9 @@ class SpanVectors(nn.Module):
         self.layer = ReluLayer(width + config.region_embedding_size + size, config.biaffine_size)
 
     def parts(self, words: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Norm(h_i) (B, N, d), gamma_j (B, N, d) and W lambda_j + b (B, N, d_b), of (B, N, d) words."""
+        """Norm(h_i), gamma_j and lambda_j, each (B, N, d), of (B, N, d) words."""
         normed = nn.functional.layer_norm(words, (self.width,), eps=NORM_EPSILON)
-        kept = self.dropout(torch.ones_like(words))
-        shift = nn.functional.linear(
-            self.shift_layer(words) * kept, self.layer.weight[:, : self.width], self.layer.bias
-        )
-        return normed, self.scale_layer(words) * kept, shift
+        return normed, self.scale_layer(words), self.shift_layer(words)
 
     def forward(self, normed: Tensor, gamma: Tensor, shift: Tensor, first_gap: int) -> Tensor:
         """Vectors of the pairs of a block of first words with a block of last words.
@@ -50,23 +44,25 @@ class SpanVectors(nn.Module):
         Args:
             normed: (B, R, d), of the first words.
             gamma: (B, C, d), of the last words.
-            shift: (B, C, d_b), of the last words.
+            shift: (B, C, d), lambda of the last words.
             first_gap: Place of the block's first last word in the sentence, less that of its first first word.
 
         Returns:
             (B, R, C, d_b). The largest tensor on the way is (B, R, C, d).
         """
+        vectors = torch.addcmul(shift[:, None], gamma[:, None], normed[:, :, None])  # (B, R, C, d)
+        if self.training and self.dropout.p > 0:
+            vectors = pair_dropout(vectors, self.dropout.p)
         span_weight, pair_weight = self.layer.weight.tensor_split([self.width], dim=1)
-        vectors = nn.functional.linear(gamma[:, None] * normed[:, :, None], span_weight)  # (B, R, C, d_b)
+        vectors = nn.functional.linear(vectors, span_weight, self.layer.bias)  # (B, R, C, d_b)
         starts = torch.arange(normed.shape[1], device=normed.device)[:, None]  # (R, 1)
         gaps = first_gap + torch.arange(gamma.shape[1], device=normed.device) - starts  # (R, C), last less first word
         region_weight, distance_weight = pair_weight.tensor_split([pair_weight.shape[1] - self._distance_size], dim=1)
-        rest = shift[:, None]  # (B, 1, C, d_b)
         if self.regions is not None:
-            rest = rest + (self.dropout(self.regions.weight) @ region_weight.T)[(gaps < 0).long()]
+            vectors = vectors + (self.dropout(self.regions.weight) @ region_weight.T)[(gaps < 0).long()]
         if self.distances is not None:
-            rest = rest + (self.dropout(self.distances.weight) @ distance_weight.T)[distance_buckets(gaps)]
-        return (vectors + rest).relu()
+            vectors = vectors + (self.dropout(self.distances.weight) @ distance_weight.T)[distance_buckets(gaps)]
+        return vectors.relu()
 
     @property
     def _distance_size(self) -> int:
@@ -87,6 +83,29 @@ class ReluLayer(nn.Linear):
 
 class PairEmbedding(nn.Embedding):
     """Embedding of what a pair of words shares; a class of its own for its initialisation."""
+
+
+def pair_dropout(vectors: Tensor, rate: float) -> Tensor:
+    """Dropout over pairs of words from random numbers of the words alone: a number for each pair costs ten times more.
+
+    An entry of pair (i, j) is dropped where u_i + v_j modulo 2^16 is small, with u and v uniform for each word and
+    entry. So each is dropped at the rate, and any two of different pairs independently of each other.
+
+    Args:
+        vectors: (B, R, C, d).
+        rate: In (0, 1), rounded to a multiple of 2^-16.
+
+    Returns:
+        (B, R, C, d), what is kept scaled up so that means stay.
+    """
+    batch_size, num_rows, num_columns, size = vectors.shape
+    shapes = (batch_size, num_rows, 1, size), (batch_size, 1, num_columns, size)
+    of_rows, of_columns = (
+        torch.randint(-(2**15), 2**15, shape, dtype=torch.int16, device=vectors.device) for shape in shapes
+    )
+    num_dropped = round(rate * 2**16)  # of the 2^16 values, the lowest
+    is_kept = of_rows + of_columns >= num_dropped - 2**15  # the sum wraps around
+    return vectors * is_kept * (1 / (1 - num_dropped / 2**16))
 
 
 def distance_buckets(gaps: Tensor) -> Tensor:

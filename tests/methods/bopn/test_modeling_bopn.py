@@ -75,8 +75,7 @@ def literal_logits(model: BOPNModel, states: Tensor, num_types: int) -> Tensor:
     """Biaffine of every type with every pair's vector, one cell at a time; no convolution."""
     types, words = states[:num_types], states[num_types:]
     maps, biases = model.type_maps(types[None])
-    normed, gamma, _ = model.span_vectors.parts(words[None])
-    shift = model.span_vectors.shift_layer(words[None])
+    normed, gamma, shift = model.span_vectors.parts(words[None])
     num_words = len(words)
     logits = torch.zeros(num_words, num_words, num_types, model.config.num_offset_labels)
     regions = model.span_vectors.regions

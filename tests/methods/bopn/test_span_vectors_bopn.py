@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from hf_spanner.methods.bopn import BOPNConfig
-from hf_spanner.methods.bopn.span_vectors_bopn import SpanVectors, distance_buckets
+from hf_spanner.methods.bopn.span_vectors_bopn import SpanVectors, distance_buckets, pair_dropout
 
 WIDTH = 6
 
@@ -119,17 +119,26 @@ def test_dropout_acts_on_span_vectors_and_embeddings_in_training_only() -> None:
     assert not torch.equal(all_pairs(module, words), all_pairs(module, words))
 
 
-def test_dropout_falls_on_entries_of_a_last_word_for_all_first_words() -> None:
-    """Each entry of v is dropped at the stated rate, and else scaled as dropout does, in gamma and lambda alike."""
+def test_dropout_of_pairs_keeps_means_and_is_independent_pair_by_pair() -> None:
+    """Each entry at the rate, two of one first or last word both at its square; what stays is scaled up."""
     torch.manual_seed(0)
-    module = span_vectors(biaffine_dropout=0.25)
-    words = torch.randn(200, 9, WIDTH)
-    _, kept_gamma, _ = module.parts(words)
+    dropped = pair_dropout(torch.ones(60, 5, 4, 50), 0.25)
+    is_dropped = dropped == 0
+    torch.testing.assert_close(dropped[~is_dropped].unique(), torch.tensor([4 / 3]))
+    assert is_dropped.float().mean().item() == pytest.approx(0.25, abs=0.005)
+    both = [
+        is_dropped[:, 1:] & is_dropped[:, :-1],
+        is_dropped[:, :, 1:] & is_dropped[:, :, :-1],
+        is_dropped[:, 1:, 1:] & is_dropped[:, :-1, :-1],
+        is_dropped[..., 1:] & is_dropped[..., :-1],
+        is_dropped[1:] & is_dropped[:-1],
+    ]
+    assert [pair.float().mean().item() for pair in both] == pytest.approx([0.0625] * 5, abs=0.005)
+
+
+def test_dropout_acts_in_training_alone() -> None:
+    torch.manual_seed(0)
+    module, words = span_vectors(biaffine_dropout=0.5), torch.randn(2, 6, WIDTH)
+    assert torch.equal(all_pairs(module, words), all_pairs(module, words))
     module.train()
-    _, gamma, shift = module.parts(words)
-    is_dropped = gamma == 0
-    assert is_dropped.float().mean().item() == pytest.approx(0.25, abs=0.02)
-    torch.testing.assert_close(gamma[~is_dropped], kept_gamma[~is_dropped] / 0.75)
-    weight = module.layer.weight[:, :WIDTH]
-    expected = (module.shift_layer(words) * ~is_dropped / 0.75) @ weight.T + module.layer.bias
-    torch.testing.assert_close(shift, expected)
+    assert not torch.equal(all_pairs(module, words), all_pairs(module, words))
