@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from hf_spanner import METHODS
+
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(path for folder in ("hf_spanner", "recipes", "benchmarks") for path in (ROOT / folder).rglob("*.py"))
 UNSAFE_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
@@ -72,6 +74,6 @@ def test_the_search_for_unsafe_names_finds_them(tmp_path: Path) -> None:
 
 def test_import_and_prediction_ask_for_no_network(saved_by_method: Callable, run_python: Callable) -> None:
     """Even where the offline switch of the Hub's library is off; the socket refuses whatever is asked."""
-    folders = [saved_by_method(method) / method for method in ("boundary_smoothing", "diffusion_ner")]
+    folders = [saved_by_method(method) / method for method in METHODS]
     home = {"HF_HUB_OFFLINE": "0", "HF_HOME": str(folders[0].parent / "home")}
     assert run_python("-c", WITHOUT_NETWORK, *folders, **home) == "offline"
