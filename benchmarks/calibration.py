@@ -4,13 +4,15 @@
 
 For each file of test predictions: the calibration error as it is; by a map fitted on the development rows, where the
 file of the same name with `-dev` is there; and the mean over random halves of the test rows, the map fitted on one and
-judged on the other, which makes both alike. The floor is the error that scores of this spread would show if they were
-true probabilities: so many predictions cannot show less. Thresholds are laid and tested as `recipes/calibrate.py`
+judged on the other, which makes both alike; "crossed" judges both halves at once, each calibrated by the other's map.
+The floor is the error that scores of this spread would show if they were true probabilities: so many predictions cannot
+show less. Thresholds are laid and tested as `recipes/calibrate.py`
 does, within one half, and judged on the other.
 """
 
 import argparse
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -95,18 +97,27 @@ def calibration_errors(dev: Rows | None, test: Rows, num_splits: int) -> dict[st
         errors["raw on dev"] = error(dev.scored())
         for kind in PARAMETERS:
             errors[f"{kind} from dev"] = error(mapped(fitted(kind, dev), raw))
-    of_splits: dict[str, list[float]] = {}
+    of_splits: dict[str, list[float]] = defaultdict(list)
     for seed in range(num_splits):
-        is_fitted = half(test, seed)
-        fitting, judged = test.where(is_fitted), test.where(~is_fitted).scored()
-        of_splits.setdefault("raw by halves", []).append(error(judged))
+        first = half(test, seed)
+        sides = [(test.where(~is_judged), test.where(is_judged).scored()) for is_judged in (~first, first)]
+        of_splits["raw by halves"].append(error(sides[0][1]))
         for kind in PARAMETERS:
-            calibrated = mapped(fitted(kind, fitting), judged)
-            of_splits.setdefault(f"{kind} by halves", []).append(error(calibrated))
+            calibrated = [mapped(fitted(kind, fitting), judged) for fitting, judged in sides]
+            add_errors(of_splits, kind, calibrated)
             if kind == "platt":
-                is_right = np.random.default_rng(seed).random(len(calibrated.scores)) < calibrated.scores
-                of_splits.setdefault("floor by halves", []).append(error(calibrated._replace(correct=is_right)))
+                generator = np.random.default_rng(seed)
+                truths = [generator.random(len(side.scores)) < side.scores for side in calibrated]
+                exact = [side._replace(correct=truth) for side, truth in zip(calibrated, truths, strict=True)]
+                add_errors(of_splits, "floor", exact)
     return errors | {name: float(np.mean(values)) for name, values in of_splits.items()}
+
+
+def add_errors(errors: dict[str, list[float]], name: str, sides: Sequence[ScoredPredictions]) -> None:
+    """The error of the first half, and of both halves together, each of which the other one's map has calibrated."""
+    errors[f"{name} by halves"].append(error(sides[0]))
+    both = ScoredPredictions(*(np.concatenate(columns) for columns in zip(*sides, strict=True)))
+    errors[f"{name} crossed"].append(error(both))
 
 
 def promise_results(dev: Rows | None, test: Rows, target: float, delta: float, num_splits: int) -> dict[str, Any]:
