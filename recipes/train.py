@@ -107,7 +107,10 @@ def tokenizer_and_model(recipe: Recipe, labels: Sequence[str]) -> tuple[PreTrain
         return tokenizer, model_class.from_encoder(source, labels=labels, **recipe.model)
     id2label = dict(enumerate(labels))
     label2id = {label: index for index, label in id2label.items()}
-    saved = model_class.config_class.from_pretrained(source).to_dict() | {"calibration": None}  # of other weights
+    saved = model_class.config_class.from_pretrained(source).to_dict()
+    if saved["split_hyphens"] != recipe.data.options["split_hyphens"]:
+        raise ValueError(f"model.split_hyphens must be {saved['split_hyphens']}, as the model of init_from reads words")
+    saved |= {"calibration": None, "temperature": 1.0, "threshold": 0.0}  # of other weights
     config = model_class.config_class.from_dict(saved | recipe.model | {"id2label": id2label, "label2id": label2id})
     return tokenizer, model_class.from_pretrained(source, config=config, ignore_mismatched_sizes=True)
 

@@ -203,7 +203,7 @@ class SpanNERConfig(PreTrainedConfig):
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
         """As in the base class; labels and fields given beside the file are checked as the file's own are."""
-        given = {name: kwargs.pop(name) for name in ("id2label", *cls.field_rules) if name in kwargs}
+        given = {name: kwargs.pop(name) for name in ("id2label", "label2id", *cls.field_rules) if name in kwargs}
         if "id2label" in given:
             config_dict = {name: value for name, value in config_dict.items() if name != "label2id"}
         return super().from_dict(config_dict | given, **kwargs)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from itertools import chain, pairwise
 from typing import Any, NamedTuple, cast
 
@@ -37,8 +38,9 @@ class Window(NamedTuple):
 class WordTokenizer:
     """Words to token ids, never cut to the encoder's length, special strings in the words read as plain text.
 
-    The tokenizer's padding and truncation are switched off once, here, so threads can share it. A vocabulary that holds
-    its special strings as pieces (Unigram) gives the unknown token for them. Byte-level tokenizers tell a word by the
+    The tokenizer's backend is copied: calls of the caller's own switch padding and truncation on and off in theirs, and
+    threads can share this one. A vocabulary that holds its special strings as pieces (Unigram) gives the unknown token
+    for them. Byte-level tokenizers tell a word by the
     blank before it; one that adds none to words (ModernBERT's, RoBERTa's without `add_prefix_space`) is given it here.
 
     Args:
@@ -53,11 +55,10 @@ class WordTokenizer:
         if not tokenizer.is_fast:
             raise ValueError(f"a fast tokenizer is needed to align words with tokens, got {type(tokenizer).__name__}")
         attributes = cast(Any, tokenizer)  # the base class does not declare those of fast tokenizers
-        self.backend = attributes.backend_tokenizer
+        self.backend = deepcopy(attributes.backend_tokenizer)
         self.backend.no_truncation()
         self.backend.no_padding()
         self.backend.encode_special_tokens = True
-        tokenizer.split_special_tokens = True
         self.max_word_tokens = max_word_tokens
         self.unknown: int | None = attributes.unk_token_id
         self.reserved = set() if self.unknown is None else set(attributes.all_special_ids) - {self.unknown}

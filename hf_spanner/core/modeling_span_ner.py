@@ -205,7 +205,7 @@ class SpanNERModel(PreTrainedModel):
         Args:
             save_directory: Folder, made if absent.
             is_main_process: Only the main process writes configuration and source.
-            push_to_hub: Upload the folder when all of it is written.
+            push_to_hub: Upload what was written, when all of it is.
             **kwargs: As in `PreTrainedModel.save_pretrained`.
 
         Raises:
@@ -226,14 +226,15 @@ class SpanNERModel(PreTrainedModel):
             path = unfinished / "config.json"
             written = json.loads(path.read_text(encoding="utf-8")) | {"custom_pipelines": PIPELINES}
             path.write_text(json.dumps(written, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-            move_finished(unfinished, folder)
+            names = move_finished(unfinished, folder)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
         if push_to_hub:
             repository = upload.pop("repo_id", folder.name)
-            self._upload_folder(folder, repository, upload)
+            self._upload_files(folder, names, repository, upload)
 
-    def _upload_folder(self, folder: str | Path, repository: str, arguments: dict[str, Any]) -> None:
+    def _upload_files(self, folder: Path, names: Collection[str], repository: str, arguments: dict[str, Any]) -> None:
+        """Upload these files of a folder; what else lies there may be private."""
         from huggingface_hub import HfApi
 
         api = HfApi(token=arguments.get("token"))
@@ -241,13 +242,18 @@ class SpanNERModel(PreTrainedModel):
         api.upload_folder(
             repo_id=repo_id,
             folder_path=folder,
+            allow_patterns=sorted(names),
             commit_message=arguments.get("commit_message", "Upload model"),
             revision=arguments.get("revision"),
         )
 
 
-def move_finished(source: Path, folder: Path) -> None:
-    """Move all files of a folder into another one, over those of the same names, and remove older weights there."""
+def move_finished(source: Path, folder: Path) -> set[str]:
+    """Move all files of a folder into another one, over those of the same names, and remove older weights there.
+
+    Returns:
+        The names of the files.
+    """
     names = {path.name for path in source.iterdir()}
     mode = (source / "config.json").stat().st_mode
     for name in sorted(names):
@@ -257,6 +263,7 @@ def move_finished(source: Path, folder: Path) -> None:
         for path in folder.iterdir():
             if WEIGHTS.fullmatch(path.name) and path.name not in names:
                 path.unlink()
+    return names
 
 
 def refuse_missing(model_class: str, folder: str | Path, missing: Collection[str]) -> None:
@@ -270,13 +277,18 @@ def refuse_missing(model_class: str, folder: str | Path, missing: Collection[str
 
 def check_shard_names(source: str | Path, arguments: Mapping[str, Any]) -> None:
     """Raise a ValueError if an index of shards leads to other files than safetensors of the same folder."""
-    asked = {name: arguments[name] for name in DOWNLOAD_ARGUMENTS if name in arguments}
-    index = cached_file(source, SAFE_WEIGHTS_INDEX_NAME, _raise_exceptions_for_missing_entries=False, **asked)
-    if index is None:
-        return
-    for name in json.loads(Path(index).read_text(encoding="utf-8"))["weight_map"].values():
-        if not isinstance(name, str) or not SHARD.fullmatch(name):
-            raise ValueError(f"{index}: a shard must be a safetensors file of the same folder, got {name!r}")
+    if Path(source).is_dir():  # the index may be that of a variant, or the one that the configuration names
+        indices = Path(source, arguments.get("subfolder") or "").rglob("*.safetensors.index*.json")
+    else:
+        asked = {name: arguments[name] for name in DOWNLOAD_ARGUMENTS if name in arguments}
+        variant = f".{arguments['variant']}.json" if arguments.get("variant") else ".json"
+        name = SAFE_WEIGHTS_INDEX_NAME.removesuffix(".json") + variant
+        found = cached_file(source, name, _raise_exceptions_for_missing_entries=False, **asked)
+        indices = [] if found is None else [Path(found)]
+    for index in indices:
+        for shard in json.loads(index.read_text(encoding="utf-8"))["weight_map"].values():
+            if not isinstance(shard, str) or not SHARD.fullmatch(shard):
+                raise ValueError(f"{index}: a shard must be a safetensors file of the same folder, got {shard!r}")
 
 
 DOWNLOAD_ARGUMENTS = ("cache_dir", "local_files_only", "revision", "subfolder", "token")

@@ -5,6 +5,7 @@ from itertools import islice, pairwise
 from typing import Any, cast
 
 import numpy as np
+from torch.utils.data import Dataset as TorchDataset
 from transformers import PreTrainedTokenizerBase
 from transformers.pipelines.base import ChunkPipeline
 
@@ -50,8 +51,8 @@ class SpanNERPipeline(ChunkPipeline):
         """Entities of one text as a list, of a list of texts as a list of lists, of an iterator as an iterator.
 
         Args:
-            inputs: A text; a list, tuple or `datasets` column of texts; or any iterable, read lazily. With
-                `pretokenized=True` a text is a list of words.
+            inputs: A text; a list, tuple, `datasets` column or torch `Dataset` of texts; or any iterable, read lazily.
+                With `pretokenized=True` a text is a list of words.
             *args: Not used.
             batch_size: Windows run through the model at once, 32 by default.
             **kwargs: Decoding parameters and `pretokenized`.
@@ -77,6 +78,8 @@ class SpanNERPipeline(ChunkPipeline):
         )
         if is_one:
             return next(self._answers([inputs], pretokenized, decoding, batch_size))
+        if isinstance(inputs, TorchDataset) and not isinstance(inputs, Iterable):
+            inputs = [inputs[place] for place in range(len(cast(Sized, inputs)))]
         if not isinstance(inputs, Iterable) or isinstance(inputs, (bytes, Mapping)):
             raise TypeError(f"input at position 0 must be a text, got {type(inputs).__name__}")
         answers = self._answers(inputs, pretokenized, decoding, batch_size)

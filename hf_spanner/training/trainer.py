@@ -64,6 +64,8 @@ class SpanNERTrainingArguments(TrainingArguments):
             )
         if self.dataloader_drop_last:
             raise ValueError("dataloader_drop_last must be False: it would leave rows out of the evaluation, got True")
+        if not self.eval_do_concat_batches:
+            raise ValueError("eval_do_concat_batches must be True: windows are merged over batches, got False")
         if self.head_learning_rate is not None and self.head_learning_rate < 0:
             raise ValueError(f"head_learning_rate must be at least 0, got {self.head_learning_rate}")
         self.remove_unused_columns = False
@@ -103,6 +105,9 @@ class SpanNERTrainer(Trainer):
     ) -> None:
         if processing_class is None:
             raise ValueError("processing_class must be the model's tokenizer, got None")
+        if args.n_gpu > 1:
+            logger.warning("%d devices are there and this process uses one; accelerate launch takes all", args.n_gpu)
+            args._n_gpu = 1  # the library would cut each batch, whose sentences are counted as a whole
         config = model.config
         if train_dataset is not None and config.calibration is not None:
             logger.warning("the model's calibration belongs to its weights before training and is left out")
@@ -185,8 +190,10 @@ class SpanNERTrainer(Trainer):
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
-        """Scores of rows; see `Trainer.evaluate`."""
+        """Scores of rows, or of those of a name of the evaluation data; see `Trainer.evaluate`."""
         dataset = self.eval_dataset if eval_dataset is None else eval_dataset
+        if isinstance(dataset, str):
+            dataset = self.eval_dataset[dataset]
         if isinstance(dataset, dict):
             return super().evaluate(dataset, ignore_keys, metric_key_prefix)
         return super().evaluate(self._evaluation_windows(dataset), ignore_keys, metric_key_prefix)

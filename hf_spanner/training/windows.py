@@ -72,13 +72,15 @@ def window_rows(
         A data set of window rows in the order of the rows, and the report.
 
     Raises:
-        ValueError: If an entity lies outside its row.
+        ValueError: If there are no rows, or an entity lies outside its row.
     """
     report = WindowReport()
     rows = list(rows)
     texts: list[TokenizedWords] = []
     for first in range(0, len(rows), CHUNK):
         texts.extend(word_tokenizer([row["tokens"] for row in rows[first : first + CHUNK]]))
+    if not rows:
+        raise ValueError("rows must hold at least one row, got none")
     windows = []
     for place, (row, text) in enumerate(zip(rows, texts, strict=True)):
         report.rows += 1

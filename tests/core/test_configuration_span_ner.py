@@ -223,7 +223,13 @@ def test_values_given_beside_the_file_are_checked_and_win(tmp_path: Path) -> Non
     BoundarySmoothingConfig(id2label={0: "A", 1: "B"}, threshold=0.25).save_pretrained(tmp_path)
     loaded = AutoConfig.from_pretrained(tmp_path, threshold=0.5, id2label={0: "X", 1: "Y", 2: "Z"})
     assert (loaded.threshold, loaded.num_labels, loaded.label2id) == (0.5, 3, {"X": 0, "Y": 1, "Z": 2})
-    for fields in ({"threshold": 5}, {"lstm_size": 7}, {"id2label": {0: "A", 1: "A"}}, {"num_labels": 7}):
+    for fields in (
+        {"threshold": 5},
+        {"lstm_size": 7},
+        {"id2label": {0: "A", 1: "A"}},
+        {"num_labels": 7},
+        {"label2id": {"A": 1, "B": 0}},
+    ):
         with pytest.raises(ValueError, match=next(iter(fields))):
             AutoConfig.from_pretrained(tmp_path, **fields)
 

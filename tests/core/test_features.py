@@ -124,6 +124,19 @@ def test_truncation_and_padding_of_the_tokenizer_are_switched_off(tiny_encoder: 
     assert len(WordTokenizer(tokenizer, 10)([["a"] * 7])[0].ids) == 7
 
 
+def test_the_callers_tokenizer_and_this_one_leave_each_other_alone(tiny_encoder: Path) -> None:
+    """A call with padding and truncation would else cut later texts; special strings stay special to the caller."""
+    tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
+    mask = tokenizer("[MASK]")["input_ids"]
+    tokenize = WordTokenizer(tokenizer, 10)
+    words = [["a"] * 7, ["[MASK]"]]
+    expected = tokenize(words)
+    tokenizer(["a b c d", "a"], truncation=True, max_length=3, padding="max_length")
+    assert tokenize(words) == expected
+    assert tokenizer("[MASK]")["input_ids"] == mask
+    assert len(mask) == 3
+
+
 def test_feature_with_context_on_both_sides(tokenizer: PreTrainedTokenizerBase) -> None:
     tokenize = WordTokenizer(tokenizer, 10)
     text = TokenizedWords([10, 11, 12, 13, 14], [0, 1, 3, 3, 5])

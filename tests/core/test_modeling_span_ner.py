@@ -9,6 +9,7 @@ from typing import Any
 import huggingface_hub
 import pytest
 import torch
+from huggingface_hub.utils import filter_repo_objects
 from torch import Tensor
 from transformers import AutoModel, PreTrainedTokenizerBase
 from transformers.utils import hub
@@ -164,7 +165,7 @@ def test_a_new_label_set_is_an_explicit_choice(saved: Path, model: SpanNERModel)
 
 
 class FakeHub:
-    """Takes uploads as the Hub would, and notes the files of a folder."""
+    """Takes uploads as the Hub would, and notes which files of a folder it is given."""
 
     uploads: list[dict[str, Any]]
 
@@ -175,9 +176,10 @@ class FakeHub:
         """A repository in the user's name."""
         return SimpleNamespace(repo_id=f"me/{repo_id.split('/')[-1]}")
 
-    def upload_folder(self, *, repo_id: str, folder_path: str | Path, **given: Any) -> None:
-        """Note what lies in the folder now."""
-        files = sorted(path.name for path in Path(folder_path).iterdir())
+    def upload_folder(self, *, repo_id: str, folder_path: str | Path, allow_patterns: list[str], **given: Any) -> None:
+        """Note what lies in the folder now and may be taken."""
+        paths = [path.relative_to(folder_path).as_posix() for path in Path(folder_path).rglob("*")]
+        files = sorted(filter_repo_objects(paths, allow_patterns=allow_patterns))
         FakeHub.uploads.append({"repo_id": repo_id, "files": files, **given})
 
     def create_commit(self, *, repo_id: str, operations: list[Any], **given: Any) -> None:
@@ -185,16 +187,21 @@ class FakeHub:
         FakeHub.uploads.append({"repo_id": repo_id, "files": sorted(one.path_in_repo for one in operations), **given})
 
 
-def test_saving_uploads_the_complete_folder(
+def test_saving_uploads_all_that_was_written_and_nothing_else(
     model: SpanNERModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     FakeHub.uploads = []
     monkeypatch.setattr(huggingface_hub, "HfApi", FakeHub)
+    private = [tmp_path / "tagger" / name for name in (".env", "checkpoint-3/optimizer.pt", "checkpoint-3/config.json")]
+    for path in private:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("secret", encoding="utf-8")
     model.save_pretrained(tmp_path / "tagger", push_to_hub=True, commit_message="First", private=True)
     (upload,) = FakeHub.uploads
     assert (upload["repo_id"], upload["commit_message"]) == ("me/tagger", "First")
     assert {"config.json", "model.safetensors", *SOURCE} <= set(upload["files"])
-    assert upload["files"] == sorted(path.name for path in (tmp_path / "tagger").iterdir())
+    written = {path for path in (tmp_path / "tagger").rglob("*") if path.is_file()} - set(private)
+    assert upload["files"] == sorted(path.name for path in written)
 
 
 def test_push_to_hub_hands_over_the_source(model: SpanNERModel, monkeypatch: pytest.MonkeyPatch) -> None:

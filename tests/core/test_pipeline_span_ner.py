@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 import torch
+from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerBase
+from transformers.pipelines.pt_utils import KeyDataset
 
 from hf_spanner import METHODS, SpanNERCollator, SpanNERModel, SpanNERPipeline
 from hf_spanner.core.pipeline_span_ner import check_text
@@ -42,6 +44,12 @@ def test_check_of_words() -> None:
     for item in ("Ana", ["Ana", 3], None):
         with pytest.raises(TypeError, match="position 4 must be a list of words"):
             check_text(item, True, 4)
+
+
+def test_torch_data_sets_are_read(tagger: SpanNERPipeline) -> None:
+    """Such as the library's own view of one column, which has no iterator."""
+    rows = Dataset.from_list([{"text": ANA}, {"text": ""}, {"text": "Oslo"}])
+    assert tagger(KeyDataset(rows, "text")) == tagger([ANA, "", "Oslo"])
 
 
 def test_the_position_counts_over_buffers(tagger: SpanNERPipeline) -> None:

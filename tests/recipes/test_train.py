@@ -102,6 +102,26 @@ def test_fits_the_calibration_of_the_recipe_on_dev_rows(
     )
 
 
+def test_what_belonged_to_the_scores_of_a_saved_model_does_not_come_along(
+    program: Callable, recipe_file: Path, saved_model: Path, tmp_path: Path
+) -> None:
+    """Else a map would be fitted on other scores than it is used on, and thresholds could name labels that are gone."""
+    model = AutoModel.from_pretrained(saved_model, temperature=3.0, threshold={"LOC": 0.1, "ORG": 0.2, "PER": 0.3})
+    folder = tmp_path / "tempered"
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(saved_model).save_pretrained(folder)
+    _, new = program("train").tokenizer_and_model(Recipe.from_yaml(recipe_file, [f"init_from={folder}"]), ["EVENT"])
+    assert (new.config.temperature, new.config.threshold) == (1.0, 0.0)
+
+
+def test_words_must_be_split_as_the_saved_model_splits_them(
+    program: Callable, recipe_file: Path, saved_model: Path
+) -> None:
+    recipe = Recipe.from_yaml(recipe_file, [f"init_from={saved_model}", "model.split_hyphens=true"])
+    with pytest.raises(ValueError, match="model.split_hyphens must be False, as the model of init_from reads words"):
+        program("train").tokenizer_and_model(recipe, ["LOC"])
+
+
 def test_calibration_on_the_test_rows_is_refused_before_training(program: Callable, recipe_file: Path) -> None:
     with pytest.raises(ValueError, match="calibration must be left out where data.dev and data.test are the same rows"):
         program("train").main([str(recipe_file), "calibration=platt"])

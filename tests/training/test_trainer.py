@@ -147,6 +147,32 @@ def test_several_evaluation_sets_have_names_of_their_own(
     trainer = trainer_for(tiny_model(), tokenizer, tmp_path, eval_dataset=sets, load_best_model_at_end=False)
     scores = trainer.evaluate()
     assert (scores["eval_some_num_gold"], scores["eval_rest_num_gold"]) == (6, 4)
+    assert trainer.evaluate("rest")["eval_num_gold"] == 4
+
+
+def test_no_rows_are_refused(tiny_model: Make, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path) -> None:
+    trainer = trainer_for(tiny_model(), tokenizer, tmp_path)
+    for run in (trainer.evaluate, trainer.predict):
+        with pytest.raises(ValueError, match="rows must hold at least one row, got none"):
+            run([])
+
+
+def test_one_process_uses_one_device(
+    tiny_model: Make,
+    tokenizer: PreTrainedTokenizerBase,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Where the library would split each batch over the devices."""
+    args = SpanNERTrainingArguments(
+        output_dir=str(tmp_path), use_cpu=True, eval_strategy="no", load_best_model_at_end=False
+    )
+    args._n_gpu = 2
+    with caplog.at_level(logging.WARNING):
+        trainer = SpanNERTrainer(model=tiny_model(), args=args, processing_class=tokenizer)
+    assert trainer.args.n_gpu == 1
+    assert "2 devices are there and this process uses one" in caplog.text
 
 
 def test_nothing_predicted_gives_zero_scores(
@@ -252,7 +278,12 @@ def test_bf16_trains_on_the_cpu(
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("label_smoothing_factor", 0.1), ("head_learning_rate", -1e-3), ("dataloader_drop_last", True)],
+    [
+        ("label_smoothing_factor", 0.1),
+        ("head_learning_rate", -1e-3),
+        ("dataloader_drop_last", True),
+        ("eval_do_concat_batches", False),
+    ],
 )
 def test_arguments_that_would_break_span_training_are_refused(tmp_path: Path, field: str, value: Any) -> None:
     with pytest.raises(ValueError, match=field):
