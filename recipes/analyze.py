@@ -42,7 +42,7 @@ from hf_spanner.metrics.span_ner.matching import SpanKey, matched_spans
 from hf_spanner.metrics.span_ner.resampling import num_documents
 from hf_spanner.metrics.span_ner.scoring import score_spans
 from hf_spanner.training.calibration_fitting import refuse_fitted_rows
-from hf_spanner.training.decoding_options import add_decoding_options, given_decoding
+from hf_spanner.training.decoding_options import add_decoding_options, at_least_one, given_decoding
 from hf_spanner.training.model_card import shareable
 from hf_spanner.training.predictions import Spans, predictions_of_words
 
@@ -93,7 +93,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--split", help="split of a folder or of the Hub, such as test")
     parser.add_argument("--output", type=Path, required=True, help="new or empty folder for the report")
     parser.add_argument("--train", help="file of the training rows: which surfaces were seen, and a landscape's split")
-    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--batch-size", type=at_least_one, default=32)
     parser.add_argument("--num-examples", type=int, default=5, help="most examples of each kind of error")
     parser.add_argument("--example-seed", type=int, default=0, help="of their random choice")
     parser.add_argument("--raw", action="store_true", help="raw scores: leave the model's calibration out")
@@ -183,7 +183,8 @@ def model_landscapes(given: argparse.Namespace, rows: Dataset, train: Dataset | 
     landscapes = {}
     for name in filter(None, (given.model, given.second_model)):
         print(f"Loss landscape of {name}: {given.points} points, {' and '.join(splits)}")
-        landscapes[str(shareable(name))] = loss_landscape(
+        shown = str(shareable(name))
+        landscapes[f"{shown} (second model)" if shown in landscapes else shown] = loss_landscape(
             AutoModel.from_pretrained(name),
             AutoTokenizer.from_pretrained(name),
             splits,

@@ -25,6 +25,7 @@ from hf_spanner.training.calibration_fitting import (
     fitted_calibration,
     scored_predictions,
 )
+from hf_spanner.training.decoding_options import at_least_one, rate
 from hf_spanner.training.predictions import predictions_of_words
 from hf_spanner.training.threshold_promises import found_gold, halves, threshold_promises
 
@@ -81,12 +82,12 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--per-label", action="store_true", help="a map for each label that has enough predictions")
     parser.add_argument("--min-predictions", type=int, default=MIN_PREDICTIONS, help="fewest predictions of a map")
     parser.add_argument(
-        "--precision", type=float, nargs="+", default=[], help="promise thresholds for these, e.g. .9 .95"
+        "--precision", type=rate, nargs="+", default=[], help="promise thresholds for these, e.g. .9 .95"
     )
-    parser.add_argument("--recall", type=float, nargs="+", default=[], help="the same for recall")
-    parser.add_argument("--delta", type=float, default=0.05, help="accepted probability that a promise is broken")
+    parser.add_argument("--recall", type=rate, nargs="+", default=[], help="the same for recall")
+    parser.add_argument("--delta", type=rate, default=0.05, help="accepted probability that a promise is broken")
     parser.add_argument("--seed", type=int, default=0, help="of the halves, one for the map and one for the promises")
-    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--batch-size", type=at_least_one, default=32)
     return parser.parse_args(arguments)
 
 

@@ -27,7 +27,7 @@ from hf_spanner.analysis.comparison import (
 from hf_spanner.core.calibration import PROMISES
 from hf_spanner.metrics.span_ner.matching import matched_spans
 from hf_spanner.training.calibration_fitting import refuse_fitted_rows
-from hf_spanner.training.decoding_options import add_decoding_options, given_decoding
+from hf_spanner.training.decoding_options import add_decoding_options, at_least_one, given_decoding, output_file
 from hf_spanner.training.predictions import Spans, predictions_of_words
 
 
@@ -79,8 +79,8 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("model_b", help="the same of the other")
     parser.add_argument("data", nargs="?", help="file, folder or data set on the Hub, as load_rows takes it")
     parser.add_argument("--split", help="split of a folder or of the Hub, such as test")
-    parser.add_argument("--output", type=Path, help="JSON file for everything")
-    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--output", type=output_file, help="JSON file for everything")
+    parser.add_argument("--batch-size", type=at_least_one, default=32)
     parser.add_argument("--num-bins", type=int, default=10, help="bins of the calibration error")
     parser.add_argument("--num-resamples", type=int, default=1000, help="of the documents; 0 for no bootstrap")
     parser.add_argument("--num-examples", type=int, default=3, help="most examples of a kind")

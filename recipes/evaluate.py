@@ -6,7 +6,6 @@ python recipes/evaluate.py MODEL DATA --output scores.json --threshold 0.5
 import argparse
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
@@ -17,7 +16,7 @@ from hf_spanner.core.words import surface_offsets
 from hf_spanner.metrics.span_ner.resampling import num_documents
 from hf_spanner.metrics.span_ner.scoring import score_spans
 from hf_spanner.training.calibration_fitting import refuse_fitted_rows
-from hf_spanner.training.decoding_options import add_decoding_options, given_decoding
+from hf_spanner.training.decoding_options import add_decoding_options, at_least_one, given_decoding, output_file
 from hf_spanner.training.model_card import bin_table, label_table
 from hf_spanner.training.predictions import Spans, predictions_of_words
 
@@ -65,8 +64,8 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("model", help="folder or Hub name of a saved model")
     parser.add_argument("data", help="file, folder or data set on the Hub, as load_rows takes it")
     parser.add_argument("--split", help="split of a folder or of the Hub, such as test")
-    parser.add_argument("--output", type=Path, help="JSON file for all scores")
-    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--output", type=output_file, help="JSON file for all scores")
+    parser.add_argument("--batch-size", type=at_least_one, default=32)
     parser.add_argument("--num-bins", type=int, default=10, help="bins of the calibration error")
     parser.add_argument("--num-resamples", type=int, default=1000, help="of the documents, for intervals; 0 for none")
     parser.add_argument(

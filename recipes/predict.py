@@ -8,6 +8,7 @@ the record with its `entities` (characters for `text`, words for `tokens`, half-
 """
 
 import argparse
+import codecs
 import json
 import os
 import sys
@@ -24,7 +25,7 @@ from transformers import pipeline
 from hf_spanner import SpanNERPipeline
 from hf_spanner.data.lines import decoded, text_lines
 from hf_spanner.data.schema import Problem, words_problem
-from hf_spanner.training.decoding_options import add_decoding_options, given_decoding
+from hf_spanner.training.decoding_options import add_decoding_options, at_least_one, given_decoding, output_file
 
 SUFFIX_FORMATS = {".txt": "text", ".jsonl": "jsonl", ".json": "jsonl"}
 CHUNK = 1024  # records in memory at once, sorted by length inside the pipeline
@@ -34,12 +35,11 @@ Record = dict[str, Any]
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write the entities of all texts."""
     given = parsed_arguments(arguments)
-    decoding = given_decoding(given)
+    ner = pipeline("span-ner", model=given.model, batch_size=given.batch_size, **given_decoding(given))
     records = chain.from_iterable(input_records(source, given.format) for source in given.files or ["-"])
     num_done = 0
     if given.resume and given.output.exists():
         records, num_done = remaining_records(records, given.output)
-    ner = pipeline("span-ner", model=given.model, batch_size=given.batch_size, **decoding)
     with open_output(given.output) as file, tqdm(unit=" texts", initial=num_done, file=sys.stderr) as progress:
         while chunk := list(islice(records, CHUNK)):
             for record in answered_records(ner, chunk):
@@ -54,9 +54,13 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("model", help="folder or Hub name of a saved model")
     parser.add_argument("files", nargs="*", help=".txt or .jsonl, plain or .gz; - or nothing is standard input")
     parser.add_argument("--format", choices=("text", "jsonl"), help="by suffix if left out; text for standard input")
-    parser.add_argument("--output", type=Path, help="file to write; standard output if left out")
-    parser.add_argument("--resume", action="store_true", help="go on behind the lines that the output file holds")
-    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--output", type=output_file, help="file to write; standard output if left out")
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on behind the lines that the output file holds; give the same model and options, nothing checks them",
+    )
+    parser.add_argument("--batch-size", type=at_least_one, default=32)
     add_decoding_options(parser)
     given = parser.parse_args(arguments)
     if given.resume and given.output is None:
@@ -86,9 +90,11 @@ def input_records(source: str, format: str | None) -> Iterator[Record]:
 
 
 def standard_lines(file: IO[bytes]) -> Iterator[tuple[int, str]]:
-    """Numbered lines of a stream of UTF-8 bytes, without their ends."""
+    """Numbered lines of a stream of UTF-8 bytes, without their ends and a byte order mark."""
     for number, line in enumerate(file, start=1):
-        yield number, decoded(line.removesuffix(b"\n").removesuffix(b"\r"), f"standard input, line {number}")
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+        yield number, decoded(line.removesuffix(b"\n").removesuffix(b"\r"), "standard input", number)
 
 
 def json_record(line: str, place: str) -> Record:

@@ -134,7 +134,7 @@ def group_picture(groups: Mapping[str, Mapping[str, Any]], axis: str, title: str
     bars = axes.barh(range(len(groups)), values, height=0.65, color=BLUE)
     axes.bar_label(bars, fmt="%.1f", padding=3, fontsize=SMALL)
     names = [f"{name}\n{one['num_gold']:,} gold, {one['num_predicted']:,} pred." for name, one in groups.items()]
-    axes.set_yticks(range(len(groups)), names, fontsize=SMALL)
+    axes.set_yticks(range(len(groups)), names, fontsize=SMALL, parse_math=False)
     axes.invert_yaxis()
     axes.margins(y=0.02)
     axes.set(xlabel="strict F1 (%)", ylabel=axis, xlim=(0, 112), xticks=range(0, 101, 20))
@@ -222,7 +222,9 @@ def landscape_picture(landscapes: Mapping[str, Landscape], title: str) -> Figure
     upper.set(ylabel="loss (nats a sentence, log)", yscale="log")
     lower.set(xticks=np.arange(-1, 1.1, 0.5))
     lower.set(xlabel="distance (share of each weight tensor's norm)", ylabel="strict F1 (%)", xlim=(-1, 1))
-    figure.legend(*upper.get_legend_handles_labels(), loc="outside lower center", fontsize=SMALL)
+    legend = figure.legend(*upper.get_legend_handles_labels(), loc="outside lower center", fontsize=SMALL)
+    for text in legend.get_texts():
+        text.set_parse_math(False)  # a model's name may hold dollars
     return figure
 
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from hf_spanner.training.resume import checkpoint_step
+
 STATE = "trainer_state.json"
 Curve = list[tuple[float, float]]
 
@@ -53,15 +55,10 @@ def training_curves(folder: str | Path) -> TrainingCurves | None:
 
 def state_file(folder: Path) -> Path | None:
     """The folder's own state, else that of its last checkpoint, else None."""
-    checkpoints = [path.parent for path in folder.glob(f"checkpoint-*/{STATE}") if step(path.parent) is not None]
-    newest = sorted(checkpoints, key=lambda path: step(path) or 0)[-1:]
+    paths = [path.parent for path in folder.glob(f"checkpoint-*/{STATE}")]
+    checkpoints = {step: path for path in paths if (step := checkpoint_step(path)) is not None}
+    newest = [checkpoints[max(checkpoints)]] if checkpoints else []
     return next((place / STATE for place in [folder, *newest] if (place / STATE).is_file()), None)
-
-
-def step(checkpoint: Path) -> int | None:
-    """N of a folder `checkpoint-N`; None if N is no number."""
-    text = checkpoint.name.removeprefix("checkpoint-")
-    return int(text) if text.isdecimal() else None
 
 
 def logged_entries(path: Path) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
-"""The settings of inference as options of a command line, the same for every program."""
+"""Options of command lines, the same for every program: the settings of inference, and values checked before work."""
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -17,12 +18,52 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     for name in DECODING_PARAMETERS:
         parser.add_argument(
             f"--{name.replace('_', '-')}",
-            type=yaml.safe_load,
+            type=setting,
             default=argparse.SUPPRESS,
             help="in place of the model's",
         )
 
 
+def setting(text: str) -> Any:
+    """The YAML value of a text."""
+    value = yaml.safe_load(text)
+    if isinstance(value, dict):
+        return {label: as_number(of_label) for label, of_label in value.items()}
+    return as_number(value)
+
+
+def as_number(value: Any) -> Any:
+    """A text that Python reads as a number as that number, since YAML 1.1 takes 1e-3 for a text; else the value."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
 def given_decoding(given: argparse.Namespace) -> dict[str, Any]:
     """The settings that a command line gave, by name."""
     return {name: vars(given)[name] for name in DECODING_PARAMETERS if name in given}
+
+
+def at_least_one(text: str) -> int:
+    """An integer of at least 1, as the type of an option."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
+    return value
+
+
+def rate(text: str) -> float:
+    """A number in (0, 1), as the type of an option."""
+    value = float(text)
+    if not 0 < value < 1:
+        raise argparse.ArgumentTypeError(f"must lie in (0, 1), got {text}")
+    return value
+
+
+def output_file(text: str) -> Path:
+    """A path to which a file can be written, as the type of an option."""
+    path = Path(text)
+    if path.is_dir() or not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"must be a file in a folder that exists, got {text}")
+    return path

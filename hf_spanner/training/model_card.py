@@ -198,6 +198,7 @@ def recipe_text(recipe: Recipe) -> str:
         "data": {name: file for name, file in files.items() if file is not None} | options,
         "model": dict(recipe.model),
         "training": training_values(recipe.training),
+        "calibration": recipe.calibration,
     }
     return yaml.safe_dump({name: value for name, value in values.items() if value is not None}, sort_keys=False).strip()
 

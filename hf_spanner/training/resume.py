@@ -49,7 +49,8 @@ def last_complete_checkpoint(folder: str | Path) -> Path:
     Raises:
         ValueError: If there is none.
     """
-    steps = {int(path.name.rpartition("-")[2]): path for path in Path(folder).glob(f"{PREFIX_CHECKPOINT_DIR}-[0-9]*")}
+    paths = Path(folder).glob(f"{PREFIX_CHECKPOINT_DIR}-*")
+    steps = {step: path for path in paths if (step := checkpoint_step(path)) is not None}
     for _, path in sorted(steps.items(), reverse=True):
         if is_complete(path):
             return path
@@ -57,10 +58,16 @@ def last_complete_checkpoint(folder: str | Path) -> Path:
     raise ValueError(f"{folder} holds no complete checkpoint to go on from")
 
 
+def checkpoint_step(checkpoint: Path) -> int | None:
+    """N of a path `checkpoint-N`; None if N is no number."""
+    text = checkpoint.name.removeprefix(f"{PREFIX_CHECKPOINT_DIR}-")
+    return int(text) if text.isdecimal() else None
+
+
 def is_complete(checkpoint: Path) -> bool:
     """Whether the file that is written last is there and whole."""
     try:
         json.loads((checkpoint / TRAINER_STATE_NAME).read_text(encoding="utf-8"))
-    except (FileNotFoundError, json.JSONDecodeError):
+    except (OSError, ValueError):  # absent, not to be read, cut off, no text
         return False
     return True

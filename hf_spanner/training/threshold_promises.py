@@ -94,7 +94,11 @@ def score_grid(scores: Sequence[float] | np.ndarray, num_tested: int, *, target:
 
     Returns:
         At most 51 thresholds, falling, the last 0.
+
+    Raises:
+        ValueError: If target or delta lies outside of (0, 1).
     """
+    _check_rates(target, delta)
     if not len(scores):
         return [0.0]
     falling = np.sort(np.asarray(scores, dtype=float))[::-1]
@@ -205,10 +209,14 @@ def _of_label(predictions: ScoredPredictions, label: str | None) -> ScoredPredic
     return predictions if label is None else predictions.where(predictions.labels == label)
 
 
-def _checked_grid(grid: Sequence[float], target: float, delta: float) -> Sequence[float]:
+def _check_rates(target: float, delta: float) -> None:
     for name, value in (("target", target), ("delta", delta)):
         if not 0 < value < 1:
             raise ValueError(f"{name} must lie in (0, 1), got {value}")
+
+
+def _checked_grid(grid: Sequence[float], target: float, delta: float) -> Sequence[float]:
+    _check_rates(target, delta)
     outside = [value for value in grid if not 0 <= value <= 1]
     if outside or not len(grid):
         raise ValueError(f"grid must hold thresholds in [0, 1], at least one, got {outside or 'none'}")

@@ -105,9 +105,7 @@ class SpanNERTrainer(Trainer):
     ) -> None:
         if processing_class is None:
             raise ValueError("processing_class must be the model's tokenizer, got None")
-        if args.n_gpu > 1:
-            logger.warning("%d devices are there and this process uses one; accelerate launch takes all", args.n_gpu)
-            args._n_gpu = 1  # the library would cut each batch, whose sentences are counted as a whole
+        use_one_device(args)
         config = model.config
         if train_dataset is not None and config.calibration is not None:
             logger.warning("the model's calibration belongs to its weights before training and is left out")
@@ -343,6 +341,13 @@ class SpanNERTrainer(Trainer):
                 **settings,
             )
         return self.optimizer
+
+
+def use_one_device(args: TrainingArguments) -> None:
+    """On several devices in one process the library cuts each batch, whose sentences we count as a whole."""
+    if args.n_gpu > 1:
+        logger.warning("%d devices are there and this process uses one; accelerate launch takes all", args.n_gpu)
+        args._n_gpu = 1
 
 
 def span_dict(span: Span, id2label: Mapping[int, str]) -> dict[str, Any]:

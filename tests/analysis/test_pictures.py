@@ -134,6 +134,12 @@ def test_bars_of_groups_have_their_counts() -> None:
     assert [text.get_text() for text in axes.texts] == ["66.7", "0.0"]
 
 
+@pytest.mark.parametrize("name", [r"$\foo$", "$PRICE_$"])
+def test_a_name_with_dollars_is_no_formula(name: str) -> None:
+    for figure in (group_picture({name: GROUPS["1"]}, "label", "title"), landscape_picture({name: LANDSCAPE}, "title")):
+        assert png_bytes(figure).startswith(b"\x89PNG")
+
+
 def test_bars_of_errors_have_their_share() -> None:
     (axes,) = error_picture({"missed": 3, "invented": 1}, "title").axes
     assert [text.get_text() for text in axes.texts] == ["3 (75 %)", "1 (25 %)"]

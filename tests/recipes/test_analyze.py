@@ -1,6 +1,7 @@
 """The analysis program on a tiny saved model."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -185,6 +186,21 @@ def test_landscapes_of_two_models(analyzed: Run, calibrated_model: Path, saved_m
         assert landscape["distances"] == [-1.0, 0.0, 1.0]
         assert set(landscape["losses"]) == {"data", "train"}
     assert (tmp_path / "out" / "landscape.png").exists()
+
+
+def test_landscapes_of_two_models_of_one_name_are_both_kept(analyzed: Run, saved_model: Path, tmp_path: Path) -> None:
+    folders = [tmp_path / place / "runs" / "best" for place in "ab"]
+    for folder in folders:
+        shutil.copytree(saved_model, folder)
+    options = ["--landscape", "--second-model", str(folders[1]), "--points", "3"]
+    numbers = analyzed(*options, model=folders[0])
+    assert list(numbers["landscapes"]) == ["runs/best", "runs/best (second model)"]
+
+
+def test_the_size_of_a_batch_is_checked(analyzed: Run, capsys: pytest.CaptureFixture) -> None:
+    with pytest.raises(SystemExit):
+        analyzed("--batch-size", "0")
+    assert "argument --batch-size: must be at least 1, got 0" in capsys.readouterr().err
 
 
 def test_a_second_model_needs_a_landscape(analyzed: Run, saved_model: Path) -> None:

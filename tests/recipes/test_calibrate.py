@@ -1,6 +1,7 @@
 """The calibration program on a tiny saved model, and evaluation of what it saves."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,23 @@ def test_a_calibrated_model_is_calibrated_anew_from_its_raw_scores(
     assert found.calibration == config.calibration
     assert found.threshold == 0
     assert "threshold 0.9 belonged to other scores" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--precision", "1.0", r"must lie in \(0, 1\), got 1.0"),
+        ("--recall", "0", r"must lie in \(0, 1\), got 0"),
+        ("--delta", "0", r"must lie in \(0, 1\), got 0"),
+        ("--batch-size", "0", "must be at least 1, got 0"),
+    ],
+)
+def test_numbers_out_of_range_are_refused_before_work(
+    program: Callable, option: str, value: str, message: str, capsys: pytest.CaptureFixture
+) -> None:
+    with pytest.raises(SystemExit):
+        program("calibrate").main(["no_model", "no_data", "--output", "no_folder", option, value])
+    assert re.search(f"argument {option}: {message}", capsys.readouterr().err)
 
 
 def test_too_few_predictions_are_refused(

@@ -203,3 +203,12 @@ def test_a_model_needs_data(program: Callable, saved_model: Path, capsys: pytest
     with pytest.raises(SystemExit):
         program("compare").main([str(saved_model), str(saved_model)])
     assert "data is needed where a model predicts" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [["--output", "no_such_folder/x.json"], ["--batch-size", "0"]], ids=" ".join)
+def test_impossible_options_are_refused_before_work(
+    program: Callable, options: list[str], capsys: pytest.CaptureFixture
+) -> None:
+    with pytest.raises(SystemExit):
+        program("compare").main(["a", "b", "data", *options])
+    assert f"argument {options[0]}: must be" in capsys.readouterr().err

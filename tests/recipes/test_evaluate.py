@@ -141,3 +141,12 @@ def test_one_document_has_no_intervals(
     printed = capsys.readouterr().out
     assert "No intervals: 1 documents\n" in printed
     assert "Maximum calibration error" in printed
+
+
+@pytest.mark.parametrize("options", [["--output", "no_such_folder/x.json"], ["--batch-size", "0"]], ids=" ".join)
+def test_impossible_options_are_refused_before_work(
+    program: Callable, options: list[str], capsys: pytest.CaptureFixture
+) -> None:
+    with pytest.raises(SystemExit):
+        program("evaluate").main(["model", "data", *options])
+    assert f"argument {options[0]}: must be" in capsys.readouterr().err

@@ -89,6 +89,17 @@ def test_standard_input_to_standard_output(
     assert [json.loads(line)["text"] for line in capsys.readouterr().out.splitlines()] == ["Oslo", "Zo\u00eb"]
 
 
+def test_a_byte_order_mark_of_standard_input_is_left_out(
+    predict: ModuleType, saved_model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    for line, options in ((TEXTS[0], []), (json.dumps({"text": TEXTS[0]}), ["--format", "jsonl"])):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"\ufeff{line}\n".encode())))
+        predict.main([str(saved_model), *options])
+        (record,) = [json.loads(answer) for answer in capsys.readouterr().out.splitlines()]
+        assert record["text"] == TEXTS[0]
+        assert spans(record) == expected_entities(saved_model, TEXTS[:1])[0]
+
+
 def test_resume_cuts_a_broken_line_and_gives_the_same_file(
     predict: ModuleType, saved_model: Path, tmp_path: Path
 ) -> None:
@@ -109,6 +120,24 @@ def test_resume_refuses_the_output_of_another_input(predict: ModuleType, saved_m
     (tmp_path / "out.jsonl").write_text('{"text": "another", "entities": []}\n', encoding="utf-8")
     with pytest.raises(ValueError, match=r"out\.jsonl, line 1, is not from this input"):
         predict.main([str(saved_model), str(tmp_path / "a.txt"), "--output", str(tmp_path / "out.jsonl"), "--resume"])
+
+
+def test_resume_with_a_model_that_does_not_load_leaves_the_output(predict: ModuleType, tmp_path: Path) -> None:
+    target = tmp_path / "out.jsonl"
+    (tmp_path / "a.txt").write_text("Oslo\nAna\n", encoding="utf-8")
+    target.write_text('{"text": "Oslo", "entities": []}\n', encoding="utf-8")
+    with pytest.raises(OSError, match="absent"):
+        predict.main([str(tmp_path / "absent"), str(tmp_path / "a.txt"), "--output", str(target), "--resume"])
+    assert [record["text"] for record in lines_of(target)] == ["Oslo"]
+
+
+@pytest.mark.parametrize("options", [["--output", "no_such_folder/x.jsonl"], ["--batch-size", "0"]], ids=" ".join)
+def test_impossible_options_are_refused_before_work(
+    predict: ModuleType, options: list[str], capsys: pytest.CaptureFixture
+) -> None:
+    with pytest.raises(SystemExit):
+        predict.main(["model", "a.txt", *options])
+    assert f"argument {options[0]}: must be" in capsys.readouterr().err
 
 
 def test_an_output_is_not_overwritten(predict: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

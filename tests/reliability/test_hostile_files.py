@@ -147,6 +147,28 @@ def test_an_index_leads_to_no_other_folder_and_no_other_format(saved: Path, name
     assert f"a shard must be a safetensors file of the same folder, got {name!r}" in refusal(saved)
 
 
+@pytest.mark.parametrize(
+    ("index_name", "arguments", "fields"),
+    [
+        ("model.safetensors.index.x.json", {"variant": "x"}, {}),
+        ("other.safetensors.index.json", {}, {"transformers_weights": "other.safetensors.index.json"}),
+        ("inner/other.safetensors.index.json", {}, {"transformers_weights": "inner/other.safetensors.index.json"}),
+    ],
+)
+def test_no_index_of_the_folder_leads_to_another(
+    saved: Path, index_name: str, arguments: dict[str, Any], fields: dict[str, Any]
+) -> None:
+    """All weights lie outside; neither a variant nor the configuration reaches them."""
+    rewrite_config(saved, **fields)
+    names = list(load_file(saved / "model.safetensors"))
+    (saved / "model.safetensors").rename(saved.parent / "outside.safetensors")
+    (saved / index_name).parent.mkdir(exist_ok=True)
+    index = {"metadata": {}, "weight_map": dict.fromkeys(names, "../outside.safetensors")}
+    (saved / index_name).write_text(json.dumps(index), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"of the same folder, got '\.\./outside\.safetensors'"):
+        AutoModel.from_pretrained(saved, **arguments)
+
+
 def test_shards_of_the_same_folder_are_read(tiny_model: Make, tmp_path: Path) -> None:
     model = tiny_model()
     model.save_pretrained(tmp_path, max_shard_size="50KB")

@@ -1,11 +1,18 @@
 """Settings of inference from a command line."""
 
 import argparse
+from pathlib import Path
 
 import pytest
 
 from hf_spanner import METHODS
-from hf_spanner.training.decoding_options import add_decoding_options, given_decoding
+from hf_spanner.training.decoding_options import (
+    add_decoding_options,
+    at_least_one,
+    given_decoding,
+    output_file,
+    rate,
+)
 
 
 @pytest.mark.parametrize(
@@ -13,6 +20,8 @@ from hf_spanner.training.decoding_options import add_decoding_options, given_dec
     [
         ([], {}),
         (["--threshold", "0.5", "--overlap", "flat"], {"threshold": 0.5, "overlap": "flat"}),
+        (["--threshold", "1e-3"], {"threshold": 0.001}),
+        (["--threshold", "{PER: 1e-3}", "--num-steps", "5"], {"threshold": {"PER": 0.001}, "num_steps": 5}),
         (["--threshold", "{PER: 0.9}", "--min-precision", ".95"], {"threshold": {"PER": 0.9}, "min_precision": 0.95}),
     ],
 )
@@ -20,6 +29,19 @@ def test_only_what_was_given_counts(line: list[str], expected: dict[str, object]
     parser = argparse.ArgumentParser()
     add_decoding_options(parser)
     assert given_decoding(parser.parse_args(line)) == expected
+
+
+def test_values_are_checked_by_range(tmp_path: Path) -> None:
+    assert (at_least_one("1"), rate(".5"), output_file(str(tmp_path / "a.json"))) == (1, 0.5, tmp_path / "a.json")
+    for text in ("0", "-1"):
+        with pytest.raises(argparse.ArgumentTypeError, match=f"must be at least 1, got {text}"):
+            at_least_one(text)
+    for text in ("0", "1.0", "nan"):
+        with pytest.raises(argparse.ArgumentTypeError, match=rf"must lie in \(0, 1\), got {text}"):
+            rate(text)
+    for path in (tmp_path, tmp_path / "absent" / "a.json"):
+        with pytest.raises(argparse.ArgumentTypeError, match=f"a folder that exists, got {path}"):
+            output_file(str(path))
 
 
 def test_every_setting_of_every_method_has_an_option() -> None:

@@ -127,15 +127,16 @@ def test_nothing_is_left_open_and_no_path_of_this_machine_stays(card: ModelCard,
     assert not re.search(r"(?<![\w.:/>])/\w+/", content)
 
 
-def test_reader_options_of_the_recipe_stand_in_the_card(
+def test_reader_options_and_calibration_of_the_recipe_stand_in_the_card(
     make_recipe: Callable, config: SpanNERConfig, scores: dict[str, Any], report: DataReport, tmp_path: Path
 ) -> None:
-    recipe = make_recipe("data.scheme=IOB1", "data.format=conll", "training.bf16=true")
+    recipe = make_recipe("data.scheme=IOB1", "data.format=conll", "training.bf16=true", "calibration=platt")
     text = ModelCard.load(write_model_card(tmp_path, recipe, config, scores, report)).text
     written = yaml.safe_load(text.split("```yaml\n")[1].split("```")[0])
     assert written["data"]["scheme"] == "IOB1"
     assert written["data"]["format"] == "conll"
     assert written["training"]["bf16"] is True
+    assert written["calibration"] == "platt"
 
 
 def test_names_of_the_hub_and_the_papers_number_are_kept(

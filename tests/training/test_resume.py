@@ -42,6 +42,16 @@ def test_the_last_complete_checkpoint_is_found(tmp_path: Path) -> None:
         last_complete_checkpoint(tmp_path / "checkpoint-2")
 
 
+def test_what_is_no_checkpoint_is_passed_over(tmp_path: Path) -> None:
+    """Copies under other names, a plain file, and a state that is no text."""
+    for name in ("checkpoint-2", "checkpoint-10-old", "checkpoint-10_bak", "checkpoint-11"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "trainer_state.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "checkpoint-11" / "trainer_state.json").write_bytes(b'{"a": "\xff"}')
+    (tmp_path / "checkpoint-99").touch()
+    assert last_complete_checkpoint(tmp_path) == tmp_path / "checkpoint-2"
+
+
 def test_a_folder_is_tried_before_work_begins(tmp_path: Path) -> None:
     check_writable(tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -229,6 +229,10 @@ def test_absurd_requests_are_refused() -> None:
         precision_threshold([0.5], [True], [0.5], target=1, delta=0.05)
     with pytest.raises(ValueError, match=r"delta must lie in \(0, 1\), got 0"):
         recall_threshold([0.5], target=0.9, delta=0)
+    with pytest.raises(ValueError, match=r"target must lie in \(0, 1\), got 1.0"):
+        score_grid([0.5], 1, target=1.0, delta=0.05)
+    with pytest.raises(ValueError, match=r"delta must lie in \(0, 1\), got 0"):
+        score_grid([], 1, target=0.9, delta=0)
     with pytest.raises(ValueError, match=r"grid must hold thresholds in \[0, 1\], at least one, got \[1.5\]"):
         recall_threshold([0.5], [0.5, 1.5], target=0.9, delta=0.05)
     with pytest.raises(ValueError, match="at least one, got none"):
