@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hf_spanner.data.characters import CharEntity, SplitText
-from hf_spanner.data.lines import decoded, text_lines
+from hf_spanner.data.lines import LINE_ENDS, decoded, has_bare_return, text_lines
 from hf_spanner.data.policy import Reading
 from hf_spanner.data.schema import Problem, Row, entity_problem
 
@@ -81,9 +81,12 @@ def _document_rows(annotation: Path, folder: Path, reading: Reading) -> Iterator
 def _text_bounds(annotation: Path, text: str, reading: Reading) -> Iterator[TextBound]:
     """The T lines of an annotation file that agree with the text."""
     for number, line in text_lines(annotation):
+        place = f"{annotation}, line {number}"
+        if has_bare_return(line):
+            reading.refuse(place, Problem("line end", "line", line, LINE_ENDS))
+            continue
         if not line.strip() or OTHER_LINE.match(line):
             continue
-        place = f"{annotation}, line {number}"
         match = SPAN_LINE.fullmatch(line)
         if match is None:
             allowed = (
@@ -119,7 +122,8 @@ def _continuous(bound: TextBound, text: str, reading: Reading) -> list[tuple[int
     merged: list[tuple[int, int]] = []
     for start, end in sorted(bound.fragments):
         if merged and not text[merged[-1][1] : start].strip():
-            start = merged.pop()[0]
+            start, earlier_end = merged.pop()
+            end = max(earlier_end, end)  # fragments may overlap
         merged.append((start, end))
     if len(merged) == 1:
         return merged

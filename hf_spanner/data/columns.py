@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from hf_spanner.data.lines import text_lines
+from hf_spanner.data.lines import LINE_ENDS, has_bare_return, text_lines
 from hf_spanner.data.policy import Reading
 from hf_spanner.data.schema import Problem, Row
 from hf_spanner.data.tagged import scheme_of_stream, spans_of_tags
@@ -43,8 +43,8 @@ def column_rows(path: Path, reading: Reading) -> Iterator[Row]:
         Rows in file order.
 
     Raises:
-        ValueError: For a line with too few or another number of columns, an empty word, an unknown or ill-formed tag,
-            as the options say.
+        ValueError: For a line with a carriage return inside, too few or another number of columns, an empty word, an
+            unknown or ill-formed tag, as the options say.
     """
     scheme, sentences = scheme_of_stream(_sentences(path, reading), lambda sentence: sentence.tags, str(path), reading)
     for words, tags, lines, document in sentences:
@@ -77,6 +77,7 @@ def _blocks(path: Path) -> Iterator[Block]:
     lines: list[tuple[int, str]] = []
     for number, line in text_lines(path):
         is_mark = line.lstrip().startswith(DOCUMENT_MARK) and line.split()[0] == DOCUMENT_MARK
+        is_mark = is_mark and not has_bare_return(line)  # as part of a sentence it is refused
         if line.strip() and not is_mark:
             lines.append((number, line))
             continue
@@ -84,7 +85,7 @@ def _blocks(path: Path) -> Iterator[Block]:
             yield Block(lines, document)
             lines = []
         if is_mark:
-            document = f"{path.name.split('.')[0]}-{num_documents}"
+            document = f"{path.name}-{num_documents}"
             num_documents += 1
     if lines:
         yield Block(lines, document)
@@ -101,7 +102,9 @@ def _sentence(
     for number, line in block.lines:
         fields = fields_of(line)
         problem = None
-        if not is_possible:
+        if has_bare_return(line):
+            problem = Problem("line end", "line", line, LINE_ENDS)
+        elif not is_possible:
             needed = f"a word in column {token_column} and a tag in column {tag_column}, two different ones"
             problem = Problem("missing column", "line", line, needed)
         elif len(fields) != width:

@@ -6,6 +6,8 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+LINE_ENDS = r"lines that end with \n or \r\n, no \r inside"
+
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
     r"""Numbered lines of a file, read one by one.
@@ -30,6 +32,11 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
                 yield number, decoded(line.removesuffix(b"\n").removesuffix(b"\r"), str(path), number)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise ValueError(f"{path}, behind line {number}: damaged gzip data ({error})") from error
+
+
+def has_bare_return(line: str) -> bool:
+    r"""Whether a "\r" stands inside a line; it may be the line end of an old system, and several lines came as one."""
+    return "\r" in line and "\r" in line.rstrip()
 
 
 def decoded(data: bytes, path: str, first_line: int = 1) -> str:

@@ -1,6 +1,7 @@
 """Any source of annotated sentences to rows: `read_rows` streams one file, `load_rows` gives a dataset."""
 
 import functools
+import glob
 import re
 import tempfile
 from collections.abc import Iterator
@@ -203,12 +204,18 @@ def _file_rows(path: Path, format: Format | None, reading: Reading) -> Iterator[
     if format == "brat":
         return brat_rows(path, reading)
     if format == "parquet":
-        # streamed, so that no copy stays behind in the cache of datasets
-        dataset = load_dataset("parquet", data_files=str(path), split="train", streaming=True)
-        return _dataset_rows(dataset, str(path), reading)
+        return _dataset_rows(_parquet(path), str(path), reading)
     raise ValueError(
         f"format of path {path} is {format!r}, allowed: {list(FORMATS)}, given or by suffix {list(SUFFIX_FORMATS)}"
     )
+
+
+def _parquet(path: Path) -> IterableDataset:
+    """Dataset of one file, streamed, so that no copy stays behind in the cache of datasets."""
+    name = str(path.absolute())
+    if "::" in name:  # datasets reads another file then
+        raise ValueError(f"path {name} must not hold '::' for parquet")
+    return load_dataset("parquet", data_files=glob.escape(name), split="train", streaming=True)
 
 
 def _dataset_rows(dataset: Dataset | IterableDataset, source: str, reading: Reading) -> Iterator[Row]:
@@ -243,7 +250,9 @@ def _split_files(folder: Path, split: str | None, format: Format | None) -> list
     """The files of one split of a folder: one, or numbered shards in order."""
     splits: dict[str, list[Path]] = {}
     for path in sorted(folder.iterdir()):
-        if _format_of(path) or (format and path.is_file()):
+        kind = _format_of(path) or (format if path.is_file() else None)
+        is_text_of_pair = (format or kind) == "brat" and path.suffix == ".txt" and path.with_suffix(".ann").exists()
+        if kind and not is_text_of_pair:
             name = SHARD.sub("", path.name.split(".")[0])
             splits.setdefault(SPLIT_NAMES.get(name, name), []).append(path)
     files = splits[_split_name(list(splits), split, str(folder))]

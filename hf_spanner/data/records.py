@@ -155,19 +155,20 @@ def _entity_items(
     """Name and (start, end, label, surface) of each entity of a record, values unchecked; None if there is no list."""
     entities = record.get(field)
     if isinstance(entities, dict):  # how the Sequence of a dataset reads back: a list per key
-        columns = [entities[key] for key in ("start", "end", "label") if isinstance(entities.get(key), list)]
-        if len(columns) == 3 and len({len(column) for column in columns}) == 1:
-            entities = [list(item) for item in zip(*columns, strict=True)]
+        keys = ["start", "end", "label"] + ["text"] * (entities.get("text") is not None)
+        columns = [entities[key] for key in keys if isinstance(entities.get(key), list)]
+        if len(columns) == len(keys) and len({len(column) for column in columns}) == 1:
+            entities = [dict(zip(keys, item, strict=True)) for item in zip(*columns, strict=True)]
     if not isinstance(entities, list):
         reading.refuse_row(place, Problem("type", field, entities, f"a list of {ENTITY_FORMS}"))
         return None
     items = []
     for index, entity in enumerate(entities):
         name = f"{field}[{index}]"
-        if isinstance(entity, dict):
-            items.append((name, (entity.get("start"), entity.get("end"), entity.get("label"), entity.get("text"))))
-        elif isinstance(entity, list) and len(entity) == 3:
+        if isinstance(entity, list) and len(entity) == 3:
             items.append((name, (*entity, None)))
+        elif isinstance(entity, dict):
+            items.append((name, (entity.get("start"), entity.get("end"), entity.get("label"), entity.get("text"))))
         else:
             reading.refuse(place, Problem("type", name, entity, ENTITY_FORMS))
     return items

@@ -119,19 +119,22 @@ def check_row(row: Any, *, place: str = "row") -> None:
 
 
 def label_set(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Entity types of some rows, sorted, without blanks at their edges; names that look like slips are logged.
+    """Entity types of some rows, sorted; names that look like slips are logged.
 
     Args:
         rows: Rows, read once.
 
     Returns:
         The names, in the order in which a model numbers them.
+
+    Raises:
+        ValueError: For a label with blanks at its edges, which no row of a reader has.
     """
     labels = {entity["label"] for row in rows for entity in row["entities"]}
     blank_edges = sorted(label for label in labels if label != label.strip())
     if blank_edges:
-        logger.warning("labels with blanks at their edges, read without them: %s", blank_edges)
-    names = sorted({label.strip() for label in labels})
+        raise ValueError(f"labels must have no blanks at their edges, got {blank_edges}; load_rows removes them")
+    names = sorted(labels)
     for group in similar_labels(names):
         logger.warning("labels that differ only in letter case or separators, kept apart: %s", group)
     return names

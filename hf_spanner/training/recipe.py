@@ -79,7 +79,7 @@ class Recipe:
         training: The method's training arguments.
         paper: What the paper reports, `f1` and `where`.
         calibration: Map from raw score to probability that is fitted on the dev rows after training, one of
-            `temperature`, `platt` and `isotonic`; None keeps raw scores.
+            `temperature`, `platt` and `isotonic`, with `model.temperature` 1; None keeps raw scores.
         init_from: Folder or name of a saved model to start from, in place of a new head; its labels may differ.
         resume: Go on from the last checkpoint in the output folder.
     """
@@ -103,21 +103,17 @@ class Recipe:
             overrides: Settings that win over the file, such as `training.seed=7`; values are YAML.
 
         Raises:
-            ValueError: If a key is unknown (the message names the nearest known one), a value is missing or does not
-                fit, or a data path of the file leads upwards out of the working folder.
+            ValueError: If a key is unknown (the message names the nearest known one) or given twice, a value is missing
+                or does not fit, or a data path of the file leads upwards out of the working folder.
         """
-        try:
-            values = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        except yaml.YAMLError as error:
-            raise ValueError(f"{path} is not plain YAML: {error}") from error
+        values = _plain_yaml(Path(path).read_text(encoding="utf-8"), str(path))
         if not isinstance(values, dict):
             raise ValueError(f"{path} must hold keys and values, got {type(values).__name__}")
-        for name in SECTIONS:
-            if not isinstance(values.get(name) or {}, dict):
-                raise ValueError(f"{path}: {name} must hold keys and values, got {values[name]!r}")
+        _check_sections(values, path)
         _check_paths(values, path)
         for override in overrides:
             _override(values, override)
+        _check_sections(values, f"{path} with {', '.join(overrides)}")
         return cls._from_values(values, path)
 
     @classmethod
@@ -126,15 +122,19 @@ class Recipe:
         for name in ("method", "data", "encoder"):
             if name not in values:
                 raise ValueError(f"{path}: {name} is missing")
-        method = values["method"]
+        method, kind = values["method"], values.get("calibration")
         if not isinstance(method, str) or method not in METHODS:
             raise ValueError(f"{path}: method must be one of {', '.join(METHODS)}, got {method!r}")
-        kind = values.get("calibration")
         if kind is not None and (not isinstance(kind, str) or kind not in PARAMETERS):
             raise ValueError(f"{path}: calibration must be one of {', '.join(PARAMETERS)}, got {kind!r}")
         data, model, training = (dict(values.get(name) or {}) for name in ("data", "model", "training"))
         _check_keys(data, [*SPLITS, "source", *READER_FIELDS], path, "data.")
         _check_keys(model, list(METHODS[method].config_class().to_dict()), path, "model.")
+        if kind is not None and model.get("temperature", 1) != 1:
+            raise ValueError(
+                f"{path}: model.temperature must be 1 with calibration {kind}, which takes its place, "
+                f"got {model['temperature']!r}"
+            )
         arguments = training_arguments_of(method)
         _check_keys(training, [known.name for known in fields(arguments) if known.init], path, "training.")
         _check_numbers(training, path)
@@ -162,6 +162,35 @@ class Recipe:
         if leaves or not path.is_dir():
             raise ValueError(f"encoder {self.encoder}: {package} has no folder {folder!r}")
         return str(path)
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """Safe loader that refuses a key given twice; of two equal keys YAML libraries keep the last."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
+        seen = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            name = (key.tag, key.value)
+            if name in seen:
+                raise yaml.MarkedYAMLError(problem=f"key {key.value!r} is given twice", problem_mark=key.start_mark)
+            seen.add(name)
+        return node
+
+
+def _plain_yaml(text: str, source: str) -> Any:
+    try:
+        return _StrictLoader(text).get_single_data()
+    except yaml.YAMLError as error:
+        raise ValueError(f"{source} is not plain YAML: {error}") from error
+
+
+def _check_sections(values: Mapping[str, Any], source: str | Path) -> None:
+    for name in SECTIONS:
+        if values.get(name) is not None and not isinstance(values[name], dict):
+            raise ValueError(f"{source}: {name} must hold keys and values, got {values[name]!r}")
 
 
 def _check_keys(values: Mapping[str, Any], known: Collection[str], path: str | Path, prefix: str) -> None:
@@ -201,4 +230,4 @@ def _override(values: dict[str, Any], override: str) -> None:
         place = place[section]
         if not isinstance(place, dict):
             raise ValueError(f"{name}: {section} is a value, not a section")
-    place[key] = yaml.safe_load(text)
+    place[key] = _plain_yaml(text, override)

@@ -52,6 +52,7 @@ def test_a_folder_is_read_in_order_with_its_subfolders(tmp_path, reading):
         (f"T1\tPER 0 {'9' * 5000}\tAna", "line"),
         ("T1\tPER 3 0\tAna", "empty"),
         ("T1\tPER 0 2\tAn", "misaligned"),
+        ("#1\tNote T1\tx\rT1\tPER 0 3\tAna", "line end"),
     ],
 )
 def test_malformed_lines_are_refused_or_dropped(tmp_path, reading, annotation, reason):
@@ -61,6 +62,11 @@ def test_malformed_lines_are_refused_or_dropped(tmp_path, reading, annotation, r
     lenient = reading(on_error="drop")
     assert surfaces(brat_rows(path, lenient)) == [("PER", "Bo")]
     assert lenient.report.counts == {f"dropped, {reason}": 1}
+
+
+def test_overlapping_fragments_are_one_entity_to_the_last_end(tmp_path, reading):
+    path = pair(tmp_path, "New York City", "T1\tLOC 0 13;4 8\tNew York City York\n")
+    assert surfaces(brat_rows(path, reading())) == [("LOC", "New York City")]
 
 
 def test_a_link_inside_the_folder_is_read(tmp_path, reading):

@@ -23,6 +23,23 @@ def test_without_marks_the_document_is_unknown(tmp_path, reading):
     assert [row["document"] for row in column_rows(path, reading())] == [None, None]
 
 
+def test_documents_are_named_after_the_whole_file_name(tmp_path, reading):
+    paths = [written(tmp_path, "-DOCSTART- O\n\na O\n", name) for name in ("eng.testa", "eng.testb")]
+    documents = [row["document"] for path in paths for row in column_rows(path, reading())]
+    assert documents == ["eng.testa-0", "eng.testb-0"]
+
+
+@pytest.mark.parametrize("text", ["Oslo B-LOC\rBo B-PER\r\rx O\r", "-DOCSTART- O\rBo B-PER\r", "\rx O"])
+def test_bare_carriage_returns_are_refused_or_dropped(tmp_path, reading, text):
+    path = tmp_path / "a.conll"
+    path.write_bytes(b"a O\r\n\r\n" + text.encode() + b"\n\nb O\r\r\n")
+    with pytest.raises(ValueError, match=r"a\.conll, line 3: .*\(line end\); allowed: .*\\r\\n"):
+        sentences(path, reading())
+    lenient = reading(on_error="drop")
+    assert [sentence["tokens"] for sentence in sentences(path, lenient)] == [["a"], ["b"]]
+    assert lenient.report.counts == {"dropped, line end": 1}
+
+
 def test_a_word_that_only_begins_like_a_mark_is_a_word(tmp_path, reading):
     path = written(tmp_path, "-DOCSTART-ing O\n")
     assert sentences(path, reading()) == [{"tokens": ["-DOCSTART-ing"], "spans": []}]

@@ -2,7 +2,7 @@ import gzip
 
 import pytest
 
-from hf_spanner.data.lines import decoded, text_lines
+from hf_spanner.data.lines import decoded, has_bare_return, text_lines
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,13 @@ def test_only_newlines_end_a_line(tmp_path, data, lines):
     packed.write_bytes(gzip.compress(data))
     assert list(text_lines(plain)) == list(enumerate(lines, start=1))
     assert list(text_lines(packed)) == list(enumerate(lines, start=1))
+
+
+@pytest.mark.parametrize(
+    ("line", "is_bare"), [("a", False), ("", False), ("a\r", False), ("\r\r", False), ("a\rb", True), ("\ra", True)]
+)
+def test_a_bare_return_has_text_behind_it(line, is_bare):
+    assert has_bare_return(line) == is_bare
 
 
 def test_other_encodings_are_refused_with_file_line_and_byte(tmp_path):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from hf_spanner.core.words import split_words
 from hf_spanner.data.brat import OTHER_LINE
+from hf_spanner.data.lines import has_bare_return
 from hf_spanner.data.policy import ReadReport
 from hf_spanner.data.readers import read_rows
 
@@ -47,6 +48,7 @@ PIECES = [
     b"\n",
     b"\n\n",
     b"\r\n",
+    b"\r",
     b"\t",
     b" ",
     b"\xff",
@@ -124,7 +126,7 @@ def num_sentences(data: bytes) -> int:
     """Runs of lines of a column file between blank ones and marks."""
     count, is_inside = 0, False
     for line in (text_of(data) or "").split("\n"):
-        has_word = bool(line.strip()) and line.split()[0] != "-DOCSTART-"
+        has_word = bool(line.strip()) and (line.split()[0] != "-DOCSTART-" or has_bare_return(line))
         count += has_word and not is_inside
         is_inside = has_word
     return count
@@ -189,7 +191,7 @@ def test_an_error_of_a_brat_pair_names_file_and_line_and_no_line_is_lost(
         return
     assert sum(len(row["tokens"]) for row in rows) == len(split_words(text_of(text) or ""))
     lines = [line.removesuffix("\r") for line in (text_of(annotation) or "").split("\n")]
-    wanted = [line for line in lines if line.strip() and not OTHER_LINE.match(line)]
+    wanted = [line for line in lines if has_bare_return(line) or (line.strip() and not OTHER_LINE.match(line))]
     num_dropped = sum(count for reason, count in report.counts.items() if reason.startswith("dropped"))
     assert report.num_entities + num_dropped == len(wanted)
 

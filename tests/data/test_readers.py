@@ -47,6 +47,19 @@ def test_every_format_gives_the_same_rows_by_its_suffix(tmp_path):
         assert list(load_rows(str(path))) == [ROW | {"document": "b"}]
 
 
+def test_a_parquet_path_is_no_pattern(tmp_path, monkeypatch):
+    folder = tmp_path / "x[1]"
+    folder.mkdir()
+    tagged_dataset().to_parquet(folder / "weird.parquet")
+    Dataset.from_list([{"tokens": ["Bo"], "entities": []}]).to_parquet(folder / "we[i]rd.parquet")
+    assert words_of(load_rows(folder / "we[i]rd.parquet")) == [["Bo"]]
+    monkeypatch.chdir(folder)
+    assert words_of(load_rows("weird.parquet")) == [["Ana"]]
+    (folder / "weird.parquet").rename(folder / "we::ird.parquet")
+    with pytest.raises(ValueError, match="we::ird.parquet must not hold '::'"):
+        load_rows(folder / "we::ird.parquet")
+
+
 def test_a_given_format_goes_before_the_suffix(tmp_path):
     path = conll(tmp_path / "eng.testa")
     with pytest.raises(ValueError, match="format of path .*eng.testa is None, allowed: .*conll"):
@@ -110,6 +123,15 @@ def test_folders_of_brat_pairs_are_a_source_and_a_split(tmp_path):
     conll(tmp_path / "train.conll")
     for rows in (load_rows(tmp_path, split="test"), load_rows(tmp_path / "test")):
         assert list(rows) == [ROW | {"document": "b"}]
+
+
+@pytest.mark.parametrize("format", [None, "brat"])
+def test_brat_pairs_may_be_named_after_splits(tmp_path, format):
+    for name, word in (("train", "Ana"), ("dev", "Bob")):
+        (tmp_path / f"{name}.txt").write_text(word, encoding="utf-8")
+        (tmp_path / f"{name}.ann").write_text(f"T1\tPER 0 3\t{word}", encoding="utf-8")
+    assert list(load_rows(tmp_path, split="train", format=format)) == [ROW | {"document": "train"}]
+    assert words_of(load_rows(tmp_path, split="dev", format=format)) == [["Bob"]]
 
 
 def test_datasets_in_memory_saved_and_from_the_hub(tmp_path, monkeypatch):

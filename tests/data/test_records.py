@@ -36,6 +36,7 @@ def test_every_form_gives_the_same_row(record, reading):
         ({"text": 5, "entities": []}, ["text is 5"]),
         ({"text": "a"}, ["entities is None"]),
         ({"tokens": ["a"], "entities": {"start": [0], "end": []}}, ["entities is {"]),
+        ({"text": "a", "entities": {"start": [0], "end": [1], "label": ["X"], "text": []}}, ["entities is {"]),
         ({"tokens": ["a", ""], "entities": []}, ["tokens[1]"]),
         ({"tokens": ["a"], "ner_tags": ["O", "O"]}, ["ner_tags", "1 tags"]),
         ({"tokens": ["a"], "ner_tags": [0]}, ["ner_tags", "ClassLabel"]),
@@ -60,6 +61,20 @@ def test_a_malformed_entity_is_refused_or_dropped_alone(entity, reading):
     lenient = reading(on_error="drop")
     assert spans_of(rows_of([record], lenient)[0]) == [[1, 2, "X"]]
     assert sum(lenient.report.counts.values()) == 1
+
+
+@pytest.mark.parametrize(
+    "entities",
+    [
+        [{"start": 0, "end": 3, "label": "PER", "text": "Ana"}, {"start": 4, "end": 6, "label": "PER", "text": "Ana"}],
+        {"start": [0, 4], "end": [3, 6], "label": ["PER", "PER"], "text": ["Ana", "Ana"]},
+    ],
+)
+def test_surfaces_are_checked_in_both_forms_of_entities(entities, reading):
+    record = {"text": "Ana Bo", "entities": entities}
+    with pytest.raises(ValueError, match=r"entities\[1\].text is 'Ana' \(surface\); allowed: 'Bo'"):
+        rows_of([record], reading())
+    assert spans_of(rows_of([record], reading(on_error="drop"))[0]) == [[0, 1, "PER"]]
 
 
 def test_tags_are_read_in_the_detected_scheme(reading):

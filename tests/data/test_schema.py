@@ -5,6 +5,7 @@ from hf_spanner.data.schema import (
     Problem,
     check_row,
     entity_problem,
+    label_set,
     similar_labels,
     sorted_entities,
     words_problem,
@@ -71,6 +72,13 @@ def test_a_problem_shows_a_long_value_cut():
 
 def test_similar_labels_compares_case_and_separators():
     assert similar_labels(["PER", "Per ", "LOC", "GEO-SITE", "geo_site"]) == [["GEO-SITE", "geo_site"], ["PER", "Per"]]
+
+
+def test_labels_are_numbered_as_rows_hold_them():
+    assert label_set([row_with(), row_with(entities=[])]) == ["LOC"]
+    rows = [row_with(), row_with(entities=[{"start": 0, "end": 1, "label": "LOC "}])]
+    with pytest.raises(ValueError, match=r"no blanks at their edges, got \['LOC '\]; load_rows removes them"):
+        label_set(rows)
 
 
 def test_entities_are_sorted_by_start_then_longer_then_label_and_unique():

@@ -83,6 +83,10 @@ def test_overrides_may_fill_an_empty_section(write: Write) -> None:
         ("calibration=plat", "calibration must be one of temperature, platt, isotonic, got 'plat'"),
         ("training.sed=7", "unknown key training.sed; the nearest known key is training.seed"),
         ("training.learning_rate=1e-3", "write 1.0e-3"),
+        ("training=5", "recipe.yaml with training=5: training must hold keys and values, got 5"),
+        ("model=false", "model must hold keys and values, got False"),
+        ("model={max_width: 9, max_width: 8}", "key 'max_width' is given twice"),
+        ("training.seed=[7", r"training.seed=\[7 is not plain YAML"),
     ],
 )
 def test_wrong_overrides_are_refused(write: Write, override: str, message: str) -> None:
@@ -107,6 +111,8 @@ def test_wrong_overrides_are_refused(write: Write, override: str, message: str) 
         ("data/train.txt", "a/../../b.txt", "data.train must be a path without"),
         ("data:\n", "data: 3\nrest:\n", "data must hold keys and values, got 3"),
         ('paper: {f1: 93.65, where: "Table 2"}', "paper: x", "paper must hold keys and values"),
+        ("use_cpu: true", "learning_rate: 1.0e-4", r"(?s)key 'learning_rate' is given twice.*line 15"),
+        ("model:", "training: {seed: 3}\nmodel:", "key 'training' is given twice"),
         ("use_cpu: true", "label_smoothing_factor: 0.1", "label_smoothing_factor must be 0"),
     ],
 )
@@ -116,6 +122,19 @@ def test_wrong_recipes_are_refused_by_name(write: Write, old: str, new: str, mes
     with pytest.raises(ValueError, match=message) as error:
         Recipe.from_yaml(write(GOOD.replace(old, new)))
     assert "recipe.yaml" in str(error.value) or "label_smoothing" in message
+
+
+def test_a_map_and_a_temperature_set_by_hand_exclude_each_other(write: Write) -> None:
+    path = write(GOOD)
+    with pytest.raises(ValueError, match="model.temperature must be 1 with calibration platt.* got 1.5"):
+        Recipe.from_yaml(path, ["calibration=platt", "model.temperature=1.5"])
+    assert Recipe.from_yaml(path, ["calibration=platt", "model.temperature=1"]).calibration == "platt"
+    assert Recipe.from_yaml(path, ["model.temperature=1.5"]).model["temperature"] == 1.5
+
+
+def test_a_merged_key_may_be_set_again(write: Write) -> None:
+    text = GOOD.replace("model:", "model:\n  <<: {smoothing_epsilon: 0.1}")
+    assert Recipe.from_yaml(write(text)).model == {"smoothing_epsilon": 0.2}
 
 
 def test_text_that_only_looks_like_a_number_is_left_alone(write: Write) -> None:
