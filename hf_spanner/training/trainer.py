@@ -174,10 +174,11 @@ class SpanNERTrainer(Trainer):
         try:
             super()._save_checkpoint(model, trial)
         except Exception as error:
-            free = disk_usage(folder.parent).free
-            error.add_note(
-                f"while writing {folder}, {free:,} bytes free on its disk; earlier checkpoints are untouched"
-            )
+            if folder.parent.is_dir():
+                free = disk_usage(folder.parent).free
+                error.add_note(
+                    f"while writing {folder}, {free:,} bytes free on its disk; earlier checkpoints are untouched"
+                )
             raise
 
     def _save_rng_state(self, output_dir: str) -> None:
