@@ -19,7 +19,7 @@ import torch
 from datasets import Dataset
 from matplotlib.figure import Figure
 from quality import environment
-from speed import Batch, encode_all, padded_batches, pipeline_scores, seconds
+from speed import Batch, decode_all, encode_all, padded_batches, pipeline_scores, seconds
 from subject import selected_rows
 from transformers import AutoModel, AutoTokenizer, BertConfig
 
@@ -136,16 +136,13 @@ def measured(model: SpanNERModel, tokenizer: Any, rows: Dataset, arguments: argp
     return results
 
 
-@torch.inference_mode()
 def relative_time(model: SpanNERModel, batches: Sequence[Batch], decoding: Mapping[str, Any], repeats: int) -> float:
     """Forward and decoding of padded batches over the bare encoder's forward, taken in turns; the median round."""
-
-    def decode_all() -> None:
-        for batch in batches:
-            model.decode(model(**batch, decoding=decoding), decoding)
-
     encoder = model.word_encoder.encoder
-    return median(seconds(decode_all) / seconds(lambda: encode_all(encoder, batches)) for _ in range(repeats))
+    return median(
+        seconds(lambda: decode_all(model, batches, decoding)) / seconds(lambda: encode_all(encoder, batches))
+        for _ in range(repeats)
+    )
 
 
 def time_base_shape(model: SpanNERModel, tokenizer: Any, rows: Dataset, arguments: argparse.Namespace) -> None:

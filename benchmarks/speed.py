@@ -221,10 +221,10 @@ def encode_all(encoder: nn.Module, batches: Sequence[Batch]) -> None:
 
 
 @torch.inference_mode()
-def decode_all(model: SpanNERModel, batches: Sequence[Batch]) -> None:
-    """Forward and decoding over padded batches."""
+def decode_all(model: SpanNERModel, batches: Sequence[Batch], decoding: Mapping[str, Any] | None = None) -> None:
+    """Forward and decoding over padded batches, with the model's own settings of inference or these over them."""
     for batch in batches:
-        model.decode(model(**batch))
+        model.decode(model(**batch, decoding=decoding), decoding)
 
 
 @torch.inference_mode()

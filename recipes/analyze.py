@@ -41,10 +41,9 @@ from hf_spanner.metrics.span_ner.curves import precision_recall_curve
 from hf_spanner.metrics.span_ner.matching import SpanKey, matched_spans
 from hf_spanner.metrics.span_ner.resampling import num_documents
 from hf_spanner.metrics.span_ner.scoring import score_spans
-from hf_spanner.training.calibration_fitting import refuse_fitted_rows
-from hf_spanner.training.decoding_options import add_decoding_options, at_least_one, given_decoding
+from hf_spanner.training.decoding_options import add_decoding_options, add_judging_options, at_least_one, given_decoding
 from hf_spanner.training.model_card import shareable
-from hf_spanner.training.predictions import Spans, predictions_of_words
+from hf_spanner.training.predictions import Spans, judged_model, predictions_of_words
 
 NUM_RESAMPLES = 1_000
 HUNDREDTHS = [step / 100 for step in range(101)]
@@ -56,15 +55,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.output.exists() and (not given.output.is_dir() or any(given.output.iterdir())):
         raise ValueError(f"output must be a new or an empty folder, got {given.output}")
     curves = training_curves(given.model)
-    tokenizer = AutoTokenizer.from_pretrained(given.model)
-    raw = {"calibration": None, "temperature": 1.0} if given.raw else {}
-    model = AutoModel.from_pretrained(given.model, **raw)
+    model, tokenizer, rows = judged_model(
+        given.model, given.data, split=given.split, raw=given.raw, allow_fitted_rows=given.allow_fitted_rows
+    )
     calibration, settings = model.config.calibration, model.config.merge_settings()
     decoding = dict(model.decoding(given_decoding(given)))
-    rows = load_rows(given.data, split=given.split, split_hyphens=model.config.split_hyphens)
     train = None if given.train is None else load_rows(given.train, split_hyphens=model.config.split_hyphens)
-    if not given.allow_fitted_rows:
-        refuse_fitted_rows(calibration, rows)
     raw_spans, gold = raw_predictions(model, tokenizer, rows, decoding, given.batch_size)
     landscapes = model_landscapes(given, rows, train) if given.landscape else {}
     numbers, errors, found = analysis(rows, train, raw_spans, gold, settings, decoding["threshold"])
@@ -96,12 +92,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--batch-size", type=at_least_one, default=32)
     parser.add_argument("--num-examples", type=int, default=5, help="most examples of each kind of error")
     parser.add_argument("--example-seed", type=int, default=0, help="of their random choice")
-    parser.add_argument("--raw", action="store_true", help="raw scores: leave the model's calibration out")
-    parser.add_argument(
-        "--allow-fitted-rows",
-        action="store_true",
-        help="analyse calibrated scores also on the rows that the calibration was fitted on",
-    )
+    add_judging_options(parser)
     parser.add_argument(
         "--landscape", action="store_true", help="also the loss around the weights; costs an evaluation for each point"
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from datasets import Dataset
-from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers import AutoConfig
 
 from hf_spanner import load_rows
 from hf_spanner.analysis.comparison import (
@@ -26,9 +26,14 @@ from hf_spanner.analysis.comparison import (
 )
 from hf_spanner.core.calibration import PROMISES
 from hf_spanner.metrics.span_ner.matching import matched_spans
-from hf_spanner.training.calibration_fitting import refuse_fitted_rows
-from hf_spanner.training.decoding_options import add_decoding_options, at_least_one, given_decoding, output_file
-from hf_spanner.training.predictions import Spans, predictions_of_words
+from hf_spanner.training.decoding_options import (
+    add_decoding_options,
+    add_judging_options,
+    at_least_one,
+    given_decoding,
+    output_file,
+)
+from hf_spanner.training.predictions import Spans, judged_model, predictions_of_words
 
 
 class Side(NamedTuple):
@@ -84,12 +89,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--num-bins", type=int, default=10, help="bins of the calibration error")
     parser.add_argument("--num-resamples", type=int, default=1000, help="of the documents; 0 for no bootstrap")
     parser.add_argument("--num-examples", type=int, default=3, help="most examples of a kind")
-    parser.add_argument("--raw", action="store_true", help="raw scores: leave the models' calibration out")
-    parser.add_argument(
-        "--allow-fitted-rows",
-        action="store_true",
-        help="compare calibrated scores also on the rows that a calibration was fitted on",
-    )
+    add_judging_options(parser)
     add_decoding_options(parser)
     given = parser.parse_args(arguments)
     if given.data is None and not (is_saved(given.model_a) and is_saved(given.model_b)):
@@ -125,14 +125,11 @@ def saved_side(source: str) -> Side:
 
 def model_side(source: str, given: argparse.Namespace, decoding: Mapping[str, Any]) -> Side:
     """Predictions of a saved model, as `evaluate.py` makes them."""
-    tokenizer = AutoTokenizer.from_pretrained(source)
-    raw = {"calibration": None, "temperature": 1.0} if given.raw else {}
-    model = AutoModel.from_pretrained(source, **raw)
+    model, tokenizer, rows = judged_model(
+        source, given.data, split=given.split, raw=given.raw, allow_fitted_rows=given.allow_fitted_rows
+    )
     for name, value in model.decoding(decoding).items():
         setattr(model.config, name, value)
-    rows = load_rows(given.data, split=given.split, split_hyphens=model.config.split_hyphens)
-    if not given.allow_fitted_rows:
-        refuse_fitted_rows(model.config.calibration, rows)
     return Side(*predictions_of_words(model, tokenizer, rows, given.batch_size), rows=rows)
 
 

@@ -9,30 +9,32 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from datasets import Dataset
-from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase, pipeline
+from transformers import PreTrainedTokenizerBase, pipeline
 
-from hf_spanner import SpanNERModel, load_rows
+from hf_spanner import SpanNERModel
 from hf_spanner.core.words import surface_offsets
 from hf_spanner.metrics.span_ner.resampling import num_documents
 from hf_spanner.metrics.span_ner.scoring import score_spans
-from hf_spanner.training.calibration_fitting import refuse_fitted_rows
-from hf_spanner.training.decoding_options import add_decoding_options, at_least_one, given_decoding, output_file
+from hf_spanner.training.decoding_options import (
+    add_decoding_options,
+    add_judging_options,
+    at_least_one,
+    given_decoding,
+    output_file,
+)
 from hf_spanner.training.model_card import bin_table, label_table
-from hf_spanner.training.predictions import Spans, predictions_of_words
+from hf_spanner.training.predictions import Spans, judged_model, predictions_of_words
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Score a saved model on a data file."""
     given = parsed_arguments(arguments)
     decoding = given_decoding(given)
-    tokenizer = AutoTokenizer.from_pretrained(given.model)
-    raw = {"calibration": None, "temperature": 1.0} if given.raw else {}
-    model = AutoModel.from_pretrained(given.model, **raw)
+    model, tokenizer, rows = judged_model(
+        given.model, given.data, split=given.split, raw=given.raw, allow_fitted_rows=given.allow_fitted_rows
+    )
     for name, value in model.decoding(decoding).items():
         setattr(model.config, name, value)
-    rows = load_rows(given.data, split=given.split, split_hyphens=model.config.split_hyphens)
-    if not given.allow_fitted_rows:
-        refuse_fitted_rows(model.config.calibration, rows)
     documents = list(rows["document"])
     sides = {"words": predictions_of_words(model, tokenizer, rows, given.batch_size)}
     if given.joined_text:
@@ -73,12 +75,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         action="store_true",
         help="also give the rows as text joined with blanks to the pipeline, which splits it into words itself",
     )
-    parser.add_argument("--raw", action="store_true", help="raw scores: leave the model's calibration out")
-    parser.add_argument(
-        "--allow-fitted-rows",
-        action="store_true",
-        help="score calibrated scores also on the rows that the calibration was fitted on",
-    )
+    add_judging_options(parser)
     add_decoding_options(parser)
     return parser.parse_args(arguments)
 

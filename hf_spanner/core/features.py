@@ -40,8 +40,8 @@ class WordTokenizer:
 
     The tokenizer's backend is copied: calls of the caller's own switch padding and truncation on and off in theirs, and
     threads can share this one. A vocabulary that holds its special strings as pieces (Unigram) gives the unknown token
-    for them. Byte-level tokenizers tell a word by the
-    blank before it; one that adds none to words (ModernBERT's, RoBERTa's without `add_prefix_space`) is given it here.
+    for them. Byte-level tokenizers tell a word by the blank before it; one that adds none to words (ModernBERT's,
+    RoBERTa's without `add_prefix_space`) is given it here.
 
     Args:
         tokenizer: A fast tokenizer.

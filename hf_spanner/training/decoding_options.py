@@ -24,6 +24,16 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
         )
 
 
+def add_judging_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `judged_model`: leave the calibration out, or judge it where it was fitted."""
+    parser.add_argument("--raw", action="store_true", help="raw scores: leave a model's calibration out")
+    parser.add_argument(
+        "--allow-fitted-rows",
+        action="store_true",
+        help="judge calibrated scores also on the rows that the calibration was fitted on",
+    )
+
+
 def setting(text: str) -> Any:
     """The YAML value of a text."""
     value = yaml.safe_load(text)

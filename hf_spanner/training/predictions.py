@@ -5,9 +5,12 @@ from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from transformers import PreTrainedTokenizerBase
+from datasets import Dataset
+from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase
 
 from hf_spanner.core.modeling_span_ner import SpanNERModel
+from hf_spanner.data.readers import load_rows
+from hf_spanner.training.calibration_fitting import refuse_fitted_rows
 from hf_spanner.training.trainer import SpanNERTrainer, SpanNERTrainingArguments
 
 Spans = list[list[dict[str, Any]]]
@@ -30,6 +33,29 @@ def predictions_of_words(
     with evaluating_trainer(model, tokenizer, batch_size) as trainer:
         output = trainer.predict(rows)
     return output.predictions, output.label_ids
+
+
+def judged_model(
+    source: str, data: str, *, split: str | None, raw: bool, allow_fitted_rows: bool
+) -> tuple[Any, PreTrainedTokenizerBase, Dataset]:
+    """A saved model, its tokenizer, and the rows that it is judged on, split at hyphens as the model reads them.
+
+    Args:
+        source: Folder or Hub name of the model.
+        data: File, folder or data set on the Hub, as `load_rows` takes it.
+        split: Split of a folder or of the Hub.
+        raw: Leave the model's calibration and temperature out.
+        allow_fitted_rows: Take also the rows that the calibration was fitted on.
+
+    Raises:
+        ValueError: If these are the rows of the fit and not allowed.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(source)
+    model = AutoModel.from_pretrained(source, **({"calibration": None, "temperature": 1.0} if raw else {}))
+    rows: Any = load_rows(data, split=split, split_hyphens=model.config.split_hyphens)  # as a collection of rows
+    if not allow_fitted_rows:
+        refuse_fitted_rows(model.config.calibration, rows)
+    return model, tokenizer, rows
 
 
 @contextmanager
