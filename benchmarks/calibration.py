@@ -20,15 +20,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import binom
 
-from hf_spanner.core.calibration import PARAMETERS, calibrated_score
-from hf_spanner.metrics.span_ner.reliability import calibration_error
-from hf_spanner.training.calibration_fitting import (
+from hf_spanner.calibration.fitting import (
     MIN_PREDICTIONS,
     ScoredPredictions,
     fitted_calibration,
     scored_predictions,
 )
-from hf_spanner.training.threshold_promises import found_gold, halves, threshold_promises
+from hf_spanner.calibration.promises import found_gold, halves, threshold_promises
+from hf_spanner.core.calibration import PARAMETERS, calibrated_score
+from hf_spanner.metrics.span_ner.reliability import calibration_error
 
 SOURCE = {"name": "predictions", "num_rows": 1, "fingerprint": ""}
 FIELDS = ("start", "end", "label", "score")

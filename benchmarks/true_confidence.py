@@ -18,8 +18,8 @@ import numpy as np
 from calibration import Rows, error, fitted, mapped, read_rows
 from scipy.stats import mannwhitneyu
 
+from hf_spanner.calibration.fitting import ScoredPredictions
 from hf_spanner.core.calibration import PARAMETERS
-from hf_spanner.training.calibration_fitting import ScoredPredictions
 
 DATA = Path(__file__).parent.parent / "recipes" / "quickstart_data"
 SpanKey = tuple[int, int, int, str]  # row, start, end, label

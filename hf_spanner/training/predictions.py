@@ -8,9 +8,9 @@ from typing import Any
 from datasets import Dataset
 from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase
 
+from hf_spanner.calibration.fitting import refuse_fitted_rows
 from hf_spanner.core.modeling_span_ner import SpanNERModel
 from hf_spanner.data.readers import load_rows
-from hf_spanner.training.calibration_fitting import refuse_fitted_rows
 from hf_spanner.training.trainer import SpanNERTrainer, SpanNERTrainingArguments
 
 Spans = list[list[dict[str, Any]]]

@@ -1,7 +1,6 @@
 """Every recipe reads, builds its configuration and its arguments, and trains two steps."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from huggingface_hub.constants import HF_HOME
 from transformers import AutoTokenizer
 
 from hf_spanner import METHODS, Recipe
+from hf_spanner.commands.train import read_recipe
 from hf_spanner.methods import trainer_of, training_arguments_of
 
 RECIPES = Path(__file__).parents[2] / "recipes"
@@ -76,8 +76,8 @@ def test_recipe_trains_two_steps(path: Path, tiny_encoder: Path, rows: list[dict
     assert any(not value.equal(before[name]) for name, value in model.named_parameters())
 
 
-def test_quickstart_saves_where_the_pipeline_looks_and_reads_its_own_data(program: Callable) -> None:
-    recipe = program("train").read_recipe(["training.use_cpu=true"])
+def test_quickstart_saves_where_the_pipeline_looks_and_reads_its_own_data() -> None:
+    recipe = read_recipe(["training.use_cpu=true"])
     assert recipe.training.output_dir == f"{HF_HOME}/hf_spanner/quickstart"
     rows = recipe.data.load()
     assert {split: len(of_split) for split, of_split in rows.items()} == {"train": 2000, "dev": 400, "test": 600}

@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit, logit
 
-from hf_spanner.core.calibration import CalibrationRule, calibrated_score
-from hf_spanner.metrics.span_ner.reliability import calibration_error
-from hf_spanner.training.calibration_fitting import (
+from hf_spanner.calibration.fitting import (
     FITS,
     MIN_PREDICTIONS,
     ScoredPredictions,
@@ -22,6 +20,8 @@ from hf_spanner.training.calibration_fitting import (
     rows_fingerprint,
     scored_predictions,
 )
+from hf_spanner.core.calibration import CalibrationRule, calibrated_score
+from hf_spanner.metrics.span_ner.reliability import calibration_error
 
 SOURCE = {"name": "dev.jsonl", "num_rows": 3, "fingerprint": "ab"}
 PAIRS = st.lists(st.tuples(st.sampled_from([0.0, 0.1, 0.25, 0.4, 0.5, 0.75, 0.9, 1.0]), st.booleans()), min_size=1)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom
 
+from hf_spanner.calibration.fitting import ScoredPredictions
 from hf_spanner.core.calibration import calibrated_score
-from hf_spanner.training.calibration_fitting import ScoredPredictions
 
 Spans = Sequence[Sequence[Mapping[str, Any]]]
 RECALL_GRID = tuple(step / 100 for step in range(101))

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
 
-from hf_spanner.core.calibration import CalibrationRule
-from hf_spanner.training.calibration_fitting import ScoredPredictions, fitted_calibration
-from hf_spanner.training.threshold_promises import (
+from hf_spanner.calibration.fitting import ScoredPredictions, fitted_calibration
+from hf_spanner.calibration.promises import (
     found_gold,
     halves,
     precision_threshold,
@@ -19,6 +18,7 @@ from hf_spanner.training.threshold_promises import (
     score_grid,
     threshold_promises,
 )
+from hf_spanner.core.calibration import CalibrationRule
 
 GRID = [step / 20 for step in range(21)]
 NUM_DRAWS = 2_000

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from transformers import AutoModel, AutoTokenizer
 
+from hf_spanner.calibration.fitting import rows_fingerprint
 from hf_spanner.metrics.span_ner.resampling import paired_bootstrap
 from hf_spanner.metrics.span_ner.scoring import score_spans
-from hf_spanner.training.calibration_fitting import rows_fingerprint
 from hf_spanner.training.predictions import Spans, predictions_of_words
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from transformers import AutoConfig, AutoModel, AutoTokenizer, pipeline
 
-from hf_spanner.training.calibration_fitting import rows_fingerprint
+from hf_spanner.calibration.fitting import rows_fingerprint
 from hf_spanner.training.predictions import predictions_of_words
 
 Run = Callable[..., Path]

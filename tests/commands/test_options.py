@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hf_spanner import METHODS
-from hf_spanner.training.decoding_options import (
+from hf_spanner.commands.options import (
     add_decoding_options,
     at_least_one,
     given_decoding,

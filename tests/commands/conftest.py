@@ -1,8 +1,8 @@
-"""The programs of `recipes/`, and a tiny saved model for them."""
+"""The commands by name, and a tiny saved model for them."""
 
-import importlib.util
 import json
 from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,22 +12,11 @@ from transformers import AutoTokenizer
 
 from hf_spanner import SpanNERModel
 
-RECIPES = Path(__file__).parents[2] / "recipes"
-
 
 @pytest.fixture(scope="session")
 def program() -> Callable[[str], ModuleType]:
-    """Imports `recipes/<name>.py` from its file, under a name that hides no library."""
-
-    def load(name: str) -> ModuleType:
-        spec = importlib.util.spec_from_file_location(f"recipes_{name}", RECIPES / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-
-    return load
+    """Imports a command by its name."""
+    return lambda name: import_module(f"hf_spanner.commands.{name}")
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,254 @@
+"""Analyse a saved model on a data file: one folder with report.html, its pictures and scores.json.
+
+hf-spanner analyze MODEL DATA --output FOLDER --train TRAIN --landscape
+
+The report shows whether scores are probabilities, before and after the model's calibration; precision and recall over
+thresholds; F1 by label, length, nesting depth and, with --train, seen or unseen surface; the kinds of errors with
+examples; the training curves, where the model's folder has them; and, with --landscape, the loss around the weights.
+It needs matplotlib, which the extra `plots` brings.
+"""
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from itertools import compress
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset
+from tqdm import tqdm
+from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase
+
+from hf_spanner import SpanNERModel, load_rows
+from hf_spanner.analysis.errors import Error, chosen_examples, error_counts, span_errors
+from hf_spanner.analysis.groups import scores_by_group
+from hf_spanner.analysis.html_report import Example, Section, error_example, label_colours, values_at, write_report
+from hf_spanner.analysis.landscape import Landscape, loss_landscape
+from hf_spanner.analysis.sections import (
+    GROUPINGS,
+    calibration_section,
+    error_section,
+    group_section,
+    landscape_section,
+    threshold_section,
+    training_section,
+)
+from hf_spanner.analysis.training_curves import TrainingCurves, training_curves
+from hf_spanner.commands.options import add_decoding_options, add_judging_options, at_least_one, given_decoding
+from hf_spanner.core.calibration import calibrated_spans, lowest_score
+from hf_spanner.core.spans import Span
+from hf_spanner.metrics.span_ner.curves import precision_recall_curve
+from hf_spanner.metrics.span_ner.matching import SpanKey, matched_spans
+from hf_spanner.metrics.span_ner.resampling import num_documents
+from hf_spanner.metrics.span_ner.scoring import score_spans
+from hf_spanner.training.model_card import shareable
+from hf_spanner.training.predictions import Spans, judged_model, predictions_of_words
+
+NUM_RESAMPLES = 1_000
+HUNDREDTHS = [step / 100 for step in range(101)]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Analyse a saved model on a data file."""
+    given = parsed_arguments(arguments)
+    if given.output.exists() and (not given.output.is_dir() or any(given.output.iterdir())):
+        raise ValueError(f"output must be a new or an empty folder, got {given.output}")
+    curves = training_curves(given.model)
+    model, tokenizer, rows = judged_model(
+        given.model, given.data, split=given.split, raw=given.raw, allow_fitted_rows=given.allow_fitted_rows
+    )
+    calibration, settings = model.config.calibration, model.config.merge_settings()
+    decoding = dict(model.decoding(given_decoding(given)))
+    train = None if given.train is None else load_rows(given.train, split_hyphens=model.config.split_hyphens)
+    raw_spans, gold = raw_predictions(model, tokenizer, rows, decoding, given.batch_size)
+    landscapes = model_landscapes(given, rows, train) if given.landscape else {}
+    numbers, errors, found = analysis(rows, train, raw_spans, gold, settings, decoding["threshold"])
+    numbers["training_curves"] = None if curves is None else asdict(curves)
+    numbers["landscapes"] = {name: asdict(landscape) for name, landscape in landscapes.items()}
+    labels = sorted({*model.config.label2id, *numbers["groups"]["label"]})
+    examples = shown_examples(errors, found, rows, labels, given)
+    sections = report_sections(numbers, decoding["threshold"], examples, curves, landscapes)
+    about = {"model": shareable(given.model), "data": shareable(given.data), "split": given.split, "decoding": decoding}
+    numbers["curve"] = values_at(numbers["curve"], HUNDREDTHS)  # as many points as predictions would be unreadable
+    report = write_report(
+        given.output,
+        title=f"{model.config.model_type} on {about['data']}",
+        facts=facts(about, numbers, calibration, rows),
+        sections=sections,
+        scores=about | numbers,
+    )
+    print(f"Written: {report}")
+
+
+def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Options of the command line; decoding parameters are there only if they were given."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", help="folder or Hub name of a saved model")
+    parser.add_argument("data", help="file, folder or data set on the Hub, as load_rows takes it")
+    parser.add_argument("--split", help="split of a folder or of the Hub, such as test")
+    parser.add_argument("--output", type=Path, required=True, help="new or empty folder for the report")
+    parser.add_argument("--train", help="file of the training rows: which surfaces were seen, and a landscape's split")
+    parser.add_argument("--batch-size", type=at_least_one, default=32)
+    parser.add_argument("--num-examples", type=int, default=5, help="most examples of each kind of error")
+    parser.add_argument("--example-seed", type=int, default=0, help="of their random choice")
+    add_judging_options(parser)
+    parser.add_argument(
+        "--landscape", action="store_true", help="also the loss around the weights; costs an evaluation for each point"
+    )
+    parser.add_argument("--second-model", help="another model for the picture of the landscape")
+    parser.add_argument("--points", type=int, default=51, help="of the landscape, an odd number")
+    add_decoding_options(parser)
+    given = parser.parse_args(arguments)
+    if given.second_model is not None and not given.landscape:
+        raise ValueError(f"second_model needs --landscape, got {given.second_model} without it")
+    return given
+
+
+def raw_predictions(
+    model: SpanNERModel,
+    tokenizer: PreTrainedTokenizerBase,
+    rows: Dataset,
+    decoding: Mapping[str, Any],
+    batch_size: int,
+) -> tuple[Spans, Spans]:
+    """Raw scores of all spans that the overlaps leave, and gold; the configuration keeps the settings of that."""
+    for name, value in {**decoding, "calibration": None, "temperature": 1.0, "threshold": 0.0}.items():
+        setattr(model.config, name, value)
+    return predictions_of_words(model, tokenizer, rows, batch_size)
+
+
+def calibrated(spans: Spans, settings: Mapping[str, Any]) -> Spans:
+    """The same spans in the same order with calibrated scores; what was raw is what the model itself would map."""
+    indices = {label: index for index, label in settings["id2label"].items()}
+    scored = []
+    for of_row in spans:
+        row = [Span(one["start"], one["end"], indices[one["label"]], one["score"]) for one in of_row]
+        mapped = calibrated_spans(row, settings["calibration"], settings["id2label"])
+        scored.append([one | {"score": span.score} for one, span in zip(of_row, mapped, strict=True)])
+    return scored
+
+
+def analysis(
+    rows: Dataset,
+    train: Dataset | None,
+    raw_spans: Spans,
+    gold: Spans,
+    settings: Mapping[str, Any],
+    threshold: float | Mapping[str, float],
+) -> tuple[dict[str, Any], list[Error], dict[SpanKey, float]]:
+    """All numbers by name, the errors, and the predicted spans with their scores.
+
+    Args:
+        rows: The rows of the spans.
+        train: Training rows, if known.
+        raw_spans: Raw scores of all spans that the overlaps leave.
+        gold: Gold spans.
+        settings: The model's `merge_settings`.
+        threshold: On calibrated scores.
+    """
+    spans = calibrated(raw_spans, settings)
+    is_kept = [[one["score"] >= lowest_score(threshold, one["label"]) for one in of_row] for of_row in spans]
+    predicted, before = (
+        [list(compress(of_row, flags)) for of_row, flags in zip(side, is_kept, strict=True)]
+        for side in (spans, raw_spans)
+    )
+    documents = list(rows["document"])
+    num_resamples = NUM_RESAMPLES if num_documents(documents) > 1 else 0
+    all_found, right = matched_spans(spans, gold)
+    found, _ = matched_spans(predicted, gold)
+    errors = span_errors(found, right)
+    numbers = {
+        "scores": score_spans(predicted, gold, documents=documents, num_resamples=num_resamples),
+        "raw_scores": None if settings["calibration"] is None else score_spans(before, gold),
+        "curve": precision_recall_curve(list(all_found.values()), [key in right for key in all_found], len(right)),
+        "groups": scores_by_group(found, right, rows["tokens"], train),
+        "errors": error_counts(errors),
+    }
+    return numbers, errors, found
+
+
+def model_landscapes(given: argparse.Namespace, rows: Dataset, train: Dataset | None) -> dict[str, Landscape]:
+    """Landscapes of one or two models with their own settings of inference, over the rows and the training rows."""
+    splits = {"data": rows} | ({} if train is None else {"train": train})
+    landscapes = {}
+    for name in filter(None, (given.model, given.second_model)):
+        print(f"Loss landscape of {name}: {given.points} points, {' and '.join(splits)}")
+        shown = str(shareable(name))
+        landscapes[f"{shown} (second model)" if shown in landscapes else shown] = loss_landscape(
+            AutoModel.from_pretrained(name),
+            AutoTokenizer.from_pretrained(name),
+            splits,
+            points=given.points,
+            batch_size=given.batch_size,
+        )
+    return landscapes
+
+
+def shown_examples(
+    errors: Sequence[Error],
+    found: Mapping[SpanKey, float],
+    rows: Dataset,
+    labels: Sequence[str],
+    given: argparse.Namespace,
+) -> dict[str, list[Example]]:
+    """Chosen errors of each kind in their words, each row by its id or else by its number, counted from 1."""
+    colours = label_colours(labels)
+    places = [name or f"row {number}" for number, name in enumerate(rows["id"], start=1)]
+    return {
+        kind: [error_example(one, rows[one.text]["tokens"], places[one.text], colours, found) for one in own]
+        for kind, own in chosen_examples(errors, given.num_examples, given.example_seed).items()
+    }
+
+
+def report_sections(
+    numbers: Mapping[str, Any],
+    threshold: float | Mapping[str, float],
+    examples: Mapping[str, Sequence[Example]],
+    curves: TrainingCurves | None,
+    landscapes: Mapping[str, Landscape],
+) -> list[Section]:
+    """The parts of the report, in order."""
+    parts: list[Callable[[], Section]] = [
+        lambda: calibration_section(numbers["scores"], numbers["raw_scores"]),
+        lambda: threshold_section(numbers["curve"], threshold),
+        *(partial(group_section, name, numbers["groups"][name]) for name in GROUPINGS if name in numbers["groups"]),
+        lambda: error_section(numbers["errors"], examples),
+        lambda: training_section(curves),
+        *([lambda: landscape_section(landscapes)] if landscapes else []),
+    ]
+    return [part() for part in tqdm(parts, desc="pictures")]
+
+
+def facts(
+    about: Mapping[str, Any], numbers: Mapping[str, Any], calibration: Mapping[str, Any] | None, rows: Dataset
+) -> dict[str, str]:
+    """What stands at the top of the report."""
+    scores, raw = numbers["scores"], numbers["raw_scores"]
+    intervals = scores.get("intervals", {})
+
+    def percent(name: str) -> str:
+        value = f"{100 * scores[name]:.2f} %"
+        if name not in intervals:
+            return value
+        low, high = (100 * intervals[name][end] for end in ("low", "high"))
+        return f"{value} (95 % interval {low:.2f} to {high:.2f})"
+
+    how = f"bootstrap over {intervals['num_documents']:,} documents" if intervals else "none: there is one document"
+    if num_unknown := sum(name is None for name in rows["document"]):
+        how += f"; {num_unknown:,} rows name no document and count as one each, so intervals may be too narrow"
+    found = {
+        "Model": str(about["model"]),
+        "Data": f"{about['data']}{'' if about['split'] is None else ', ' + about['split']}, {len(rows):,} rows",
+        "Spans": f"{scores['num_gold']:,} gold, {scores['num_predicted']:,} predicted, {scores['num_correct']:,} right",
+        "Strict F1": percent("overall_f1"),
+        "Precision": percent("overall_precision"),
+        "Recall": percent("overall_recall"),
+        "ECE": f"{scores['overall_ece']:.4f}" + ("" if raw is None else f", raw {raw['overall_ece']:.4f}"),
+        "Intervals": how,
+        "Inference": ", ".join(f"{name} {value}" for name, value in about["decoding"].items()),
+    }
+    if calibration is not None:
+        fitted_on = calibration["fitted_on"]
+        found["Calibration"] = f"{calibration['kind']}, fitted on {fitted_on['num_rows']:,} rows of {fitted_on['name']}"
+    return found

@@ -1,0 +1,114 @@
+"""Fit a saved model's scores on held-out data, so that they are probabilities, and save the model with the map.
+
+hf-spanner calibrate MODEL DATA --kind platt --output FOLDER
+
+With --precision .9 .95 (or --recall) the map is fitted on a random half of the documents, and the other half tests
+which thresholds can be promised to keep that precision; the pipeline takes them by min_precision=0.95.
+
+DATA must be rows that the model was not trained on; `recipes/evaluate.py` refuses to score the result on the same rows.
+"""
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from transformers import AutoModel, AutoTokenizer
+
+from hf_spanner import load_rows
+from hf_spanner.calibration.fitting import (
+    MIN_PREDICTIONS,
+    fit_source,
+    fitted_calibration,
+    scored_predictions,
+)
+from hf_spanner.calibration.promises import found_gold, halves, threshold_promises
+from hf_spanner.commands.options import at_least_one, rate
+from hf_spanner.core.calibration import PARAMETERS, PROMISES
+from hf_spanner.training.predictions import predictions_of_words
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Fit a calibration on a data file and save the model with it."""
+    given = parsed_arguments(arguments)
+    tokenizer = AutoTokenizer.from_pretrained(given.model)
+    model = AutoModel.from_pretrained(given.model, calibration=None, temperature=1.0)
+    if model.config.threshold:
+        print(f"The model's threshold {model.config.threshold} belonged to other scores; it is now 0.")
+        model.config.threshold = 0.0
+    rows = load_rows(given.data, split=given.split, split_hyphens=model.config.split_hyphens)
+    predicted, gold = predictions_of_words(model, tokenizer, rows, given.batch_size)
+    is_fitted = halves(rows, given.seed) if given.precision or given.recall else np.ones(len(rows), dtype=bool)
+    predictions = scored_predictions(kept(predicted, is_fitted), kept(gold, is_fitted))
+    calibration = fitted_calibration(
+        given.kind,
+        predictions,
+        fitted_on=fit_source(data_name(given.data, given.split), rows),
+        per_label=given.per_label,
+        min_predictions=given.min_predictions,
+    )
+    if given.precision or given.recall:
+        calibration["promises"] = threshold_promises(
+            calibration,
+            predictions,
+            scored_predictions(kept(predicted, ~is_fitted), kept(gold, ~is_fitted)),
+            found_gold(kept(predicted, ~is_fitted), kept(gold, ~is_fitted)),
+            precision=given.precision,
+            recall=given.recall,
+            delta=given.delta,
+            decoding={name: value for name, value in model.decoding().items() if name != "threshold"},
+        )
+    model.config.calibration = calibration
+    model.save_pretrained(given.output)
+    tokenizer.save_pretrained(given.output)
+    print(report(calibration, len(predictions.scores)))
+
+
+def kept(of_rows: Sequence, is_kept: np.ndarray) -> list:
+    """The items of the rows that a mask keeps."""
+    return [item for item, keep in zip(of_rows, is_kept.tolist(), strict=True) if keep]
+
+
+def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Options of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", help="folder or Hub name of a saved model")
+    parser.add_argument("data", help="held-out rows: file, folder or data set on the Hub, as load_rows takes it")
+    parser.add_argument("--split", help="split of a folder or of the Hub, such as validation")
+    parser.add_argument("--output", type=Path, required=True, help="folder for the calibrated model")
+    parser.add_argument("--kind", choices=list(PARAMETERS), default="platt")
+    parser.add_argument("--per-label", action="store_true", help="a map for each label that has enough predictions")
+    parser.add_argument("--min-predictions", type=int, default=MIN_PREDICTIONS, help="fewest predictions of a map")
+    parser.add_argument(
+        "--precision", type=rate, nargs="+", default=[], help="promise thresholds for these, e.g. .9 .95"
+    )
+    parser.add_argument("--recall", type=rate, nargs="+", default=[], help="the same for recall")
+    parser.add_argument("--delta", type=rate, default=0.05, help="accepted probability that a promise is broken")
+    parser.add_argument("--seed", type=int, default=0, help="of the halves, one for the map and one for the promises")
+    parser.add_argument("--batch-size", type=at_least_one, default=32)
+    return parser.parse_args(arguments)
+
+
+def data_name(data: str, split: str | None) -> str:
+    """What stands for the data in the configuration; of a path only its last part."""
+    return Path(data).name if split is None else f"{Path(data).name}, {split}"
+
+
+def report(calibration: Mapping[str, Any], num_predictions: int) -> str:
+    """What was fitted, in one line a map."""
+    fitted_on = calibration["fitted_on"]
+    lines = [
+        f"{calibration['kind']}, {num_predictions:,} predictions, {fitted_on['num_rows']:,} rows of {fitted_on['name']}"
+    ]
+    for name, parameters in {"all labels": calibration["all"], **calibration["per_label"]}.items():
+        lines.append(f"{name}: {json.dumps(parameters, sort_keys=True)}")
+    promises = calibration.get("promises", {})
+    for side in PROMISES.values():
+        for entry in promises.get(side, []):
+            thresholds = json.dumps({"all": entry["all"], **entry["per_label"]})
+            lines.append(
+                f"{side} {entry['target']} with confidence {1 - promises['delta']:g}, thresholds: {thresholds}"
+            )
+    return "\n".join(lines)

@@ -1,0 +1,143 @@
+"""Compare two saved models on a data file: paired bootstrap over documents, agreement, examples where they differ.
+
+hf-spanner compare MODEL_A MODEL_B DATA --output comparison.json
+hf-spanner compare benchmarks/predictions/A.jsonl benchmarks/predictions/B.jsonl [DATA]
+
+A .jsonl file in place of a model holds saved predictions; with two of them DATA only adds documents and texts.
+"""
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from datasets import Dataset
+from transformers import AutoConfig
+
+from hf_spanner import load_rows
+from hf_spanner.analysis.comparison import (
+    check_same_gold,
+    comparison,
+    comparison_report,
+    differing_examples,
+    example_report,
+    read_predictions,
+)
+from hf_spanner.commands.options import (
+    add_decoding_options,
+    add_judging_options,
+    at_least_one,
+    given_decoding,
+    output_file,
+)
+from hf_spanner.core.calibration import PROMISES
+from hf_spanner.metrics.span_ner.matching import matched_spans
+from hf_spanner.training.predictions import Spans, judged_model, predictions_of_words
+
+
+class Side(NamedTuple):
+    """One of the two: predicted and gold entities of rows, and the rows unless only their predictions were saved."""
+
+    predicted: Spans
+    gold: Spans
+    rows: Dataset | None
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Compare two models on a data file."""
+    given = parsed_arguments(arguments)
+    decoding = decoding_of_sources((given.model_a, given.model_b), given_decoding(given))
+    first, second = (
+        saved_side(source) if is_saved(source) else model_side(source, given, decoding[source])
+        for source in (given.model_a, given.model_b)
+    )
+    rows = first.rows if first.rows is not None else second.rows
+    if rows is None and given.data is not None:
+        rows = load_rows(given.data, split=given.split)
+    check_same_rows((first, second), rows, (given.model_a, given.model_b))
+    documents = [None] * len(first.gold) if rows is None else list(rows["document"])
+    result = comparison(
+        first.predicted,
+        second.predicted,
+        first.gold,
+        documents=documents,
+        num_bins=given.num_bins,
+        num_resamples=given.num_resamples,
+    )
+    names = {"A": Path(given.model_a).name, "B": Path(given.model_b).name}
+    print(comparison_report(result, names, documents))
+    if rows is not None:
+        found, gold = matched_spans(first.predicted, first.gold)
+        other, _ = matched_spans(second.predicted, first.gold)
+        result["examples"] = differing_examples(found, other, gold, rows["tokens"], num_examples=given.num_examples)
+        print(example_report(result["examples"], rows["id"]))
+    if given.output is not None:
+        written = {"names": {"first": names["A"], "second": names["B"]}, **result}
+        given.output.write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Options of the command line; decoding parameters are there only if they were given."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model_a", help="folder or Hub name of a saved model, or a .jsonl file of its predictions")
+    parser.add_argument("model_b", help="the same of the other")
+    parser.add_argument("data", nargs="?", help="file, folder or data set on the Hub, as load_rows takes it")
+    parser.add_argument("--split", help="split of a folder or of the Hub, such as test")
+    parser.add_argument("--output", type=output_file, help="JSON file for everything")
+    parser.add_argument("--batch-size", type=at_least_one, default=32)
+    parser.add_argument("--num-bins", type=int, default=10, help="bins of the calibration error")
+    parser.add_argument("--num-resamples", type=int, default=1000, help="of the documents; 0 for no bootstrap")
+    parser.add_argument("--num-examples", type=int, default=3, help="most examples of a kind")
+    add_judging_options(parser)
+    add_decoding_options(parser)
+    given = parser.parse_args(arguments)
+    if given.data is None and not (is_saved(given.model_a) and is_saved(given.model_b)):
+        parser.error("data is needed where a model predicts")
+    return given
+
+
+def is_saved(source: str) -> bool:
+    """Whether this is a file of predictions, not a model."""
+    return source.endswith(".jsonl")
+
+
+def decoding_of_sources(sources: Sequence[str], decoding: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """For each source the given settings of inference that its method has; saved predictions take none.
+
+    Raises:
+        ValueError: If no side has one of them.
+    """
+    names = {
+        source: set() if is_saved(source) else {*AutoConfig.from_pretrained(source).decoding_parameters, *PROMISES}
+        for source in sources
+    }
+    unused = sorted(decoding.keys() - set().union(*names.values()))
+    if unused:
+        raise ValueError(f"{', '.join(unused)} must be a decoding parameter of one of {' and '.join(sources)}")
+    return {source: {name: decoding[name] for name in decoding if name in own} for source, own in names.items()}
+
+
+def saved_side(source: str) -> Side:
+    """Predictions that were saved."""
+    return Side(*read_predictions(source), rows=None)
+
+
+def model_side(source: str, given: argparse.Namespace, decoding: Mapping[str, Any]) -> Side:
+    """Predictions of a saved model, as `evaluate.py` makes them."""
+    model, tokenizer, rows = judged_model(
+        source, given.data, split=given.split, raw=given.raw, allow_fitted_rows=given.allow_fitted_rows
+    )
+    for name, value in model.decoding(decoding).items():
+        setattr(model.config, name, value)
+    return Side(*predictions_of_words(model, tokenizer, rows, given.batch_size), rows=rows)
+
+
+def check_same_rows(sides: Sequence[Side], rows: Dataset | None, sources: Sequence[str]) -> None:
+    """Raise a ValueError unless both sides are about the same texts, word by word."""
+    texts = [list(side.rows["tokens"]) for side in sides if side.rows is not None]
+    if len(texts) == 2 and texts[0] != texts[1]:
+        raise ValueError("both models must read the same words, but only one of them splits words at hyphens")
+    expected = sides[0].gold if rows is None else list(rows["entities"])
+    for side, source in zip(sides, sources, strict=True):
+        check_same_gold(side.gold, expected, source)

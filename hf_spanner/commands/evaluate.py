@@ -1,0 +1,140 @@
+"""Score a saved model on a data file: strict and boundary F1, calibration, intervals, tables of labels and bins.
+
+hf-spanner evaluate MODEL DATA --output scores.json --threshold 0.5
+"""
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from datasets import Dataset
+from transformers import PreTrainedTokenizerBase, pipeline
+
+from hf_spanner import SpanNERModel
+from hf_spanner.commands.options import (
+    add_decoding_options,
+    add_judging_options,
+    at_least_one,
+    given_decoding,
+    output_file,
+)
+from hf_spanner.core.words import surface_offsets
+from hf_spanner.metrics.span_ner.resampling import num_documents
+from hf_spanner.metrics.span_ner.scoring import score_spans
+from hf_spanner.training.model_card import bin_table, label_table
+from hf_spanner.training.predictions import Spans, judged_model, predictions_of_words
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Score a saved model on a data file."""
+    given = parsed_arguments(arguments)
+    decoding = given_decoding(given)
+    model, tokenizer, rows = judged_model(
+        given.model, given.data, split=given.split, raw=given.raw, allow_fitted_rows=given.allow_fitted_rows
+    )
+    for name, value in model.decoding(decoding).items():
+        setattr(model.config, name, value)
+    documents = list(rows["document"])
+    sides = {"words": predictions_of_words(model, tokenizer, rows, given.batch_size)}
+    if given.joined_text:
+        sides["joined_text"] = predictions_of_text(model, tokenizer, rows, given.batch_size)
+    scores = {
+        side: score_spans(
+            predicted,
+            gold,
+            num_bins=given.num_bins,
+            documents=documents,
+            num_resamples=given.num_resamples if num_documents(documents) > 1 else 0,
+        )
+        for side, (predicted, gold) in sides.items()
+    }
+    for side, of_side in scores.items():
+        print(report(of_side, f"{given.data}, {TITLES[side]}, {len(rows):,} rows", documents))
+    if given.output is not None:
+        result = {"decoding": dict(model.decoding()), **scores["words"]}
+        result |= {side: of_side for side, of_side in scores.items() if side != "words"}
+        given.output.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+
+TITLES = {"words": "its own words", "joined_text": "text joined with blanks, strict on characters"}
+
+
+def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Options of the command line; decoding parameters are there only if they were given."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", help="folder or Hub name of a saved model")
+    parser.add_argument("data", help="file, folder or data set on the Hub, as load_rows takes it")
+    parser.add_argument("--split", help="split of a folder or of the Hub, such as test")
+    parser.add_argument("--output", type=output_file, help="JSON file for all scores")
+    parser.add_argument("--batch-size", type=at_least_one, default=32)
+    parser.add_argument("--num-bins", type=int, default=10, help="bins of the calibration error")
+    parser.add_argument("--num-resamples", type=int, default=1000, help="of the documents, for intervals; 0 for none")
+    parser.add_argument(
+        "--joined-text",
+        action="store_true",
+        help="also give the rows as text joined with blanks to the pipeline, which splits it into words itself",
+    )
+    add_judging_options(parser)
+    add_decoding_options(parser)
+    return parser.parse_args(arguments)
+
+
+def predictions_of_text(
+    model: SpanNERModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset, batch_size: int
+) -> tuple[Spans, Spans]:
+    """Predicted and gold spans in characters of the rows' words joined with blanks; the pipeline finds the words."""
+    texts = [" ".join(words) for words in rows["tokens"]]
+    answers = pipeline("span-ner", model=model, tokenizer=tokenizer, batch_size=batch_size)(texts)
+    predicted = [
+        [
+            {"start": entity["start"], "end": entity["end"], "label": entity["entity_group"], "score": entity["score"]}
+            for entity in of_text
+        ]
+        for of_text in answers
+    ]
+    return predicted, [character_entities(row) for row in rows]
+
+
+def character_entities(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Gold entities of a row in characters of its words joined with blanks."""
+    offsets = surface_offsets(row["tokens"])
+    return [
+        {"start": offsets[entity["start"]][0], "end": offsets[entity["end"] - 1][1], "label": entity["label"]}
+        for entity in row["entities"]
+    ]
+
+
+def report(scores: Mapping[str, Any], title: str, documents: Sequence[str | None]) -> str:
+    """The scores in words and tables."""
+    head = (
+        f"{title}: strict F1 {100 * scores['overall_f1']:.2f}, precision {100 * scores['overall_precision']:.2f}, "
+        f"recall {100 * scores['overall_recall']:.2f}, ECE {scores['overall_ece']:.4f}"
+    )
+    further = (
+        f"Maximum calibration error {scores['overall_mce']:.4f}, ECE in bins of equal mass "
+        f"{scores['overall_ece_mass']:.4f}, Brier score {scores['overall_brier']:.4f}, "
+        f"average precision {scores['average_precision']:.4f}"
+    )
+    lines = [head, interval_line(scores, documents), further]
+    return "\n\n".join(["\n".join(lines), label_table(scores), bin_table(scores["reliability"]), ""])
+
+
+def interval_line(scores: Mapping[str, Any], documents: Sequence[str | None]) -> str:
+    """The intervals, or why there are none, and what counts as a document."""
+    nameless = sum(name is None for name in documents)
+    note = f"; {nameless:,} rows name no document and count as one each" if nameless else ""
+    if "intervals" not in scores:
+        return f"No intervals: {num_documents(documents):,} documents{note}"
+    intervals = scores["intervals"]
+    ends = {name: [intervals[name][end] for end in ("low", "high")] for name in scores if name in intervals}
+    parts = [
+        "F1 {:.2f} to {:.2f}".format(*(100 * end for end in ends["overall_f1"])),
+        "precision {:.2f} to {:.2f}".format(*(100 * end for end in ends["overall_precision"])),
+        "recall {:.2f} to {:.2f}".format(*(100 * end for end in ends["overall_recall"])),
+        "ECE {:.4f} to {:.4f}".format(*ends["overall_ece"]),
+    ]
+    return (
+        f"{100 * intervals['confidence_level']:g}% intervals: {', '.join(parts)} "
+        f"({intervals['num_resamples']:,} resamples of {intervals['num_documents']:,} documents{note})"
+    )
