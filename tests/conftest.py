@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+from method_facts import facts_of
 from perfect_pipeline import PerfectPipeline
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import (
@@ -53,28 +54,6 @@ CORPUS = [
     "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ 0123456789 . , ; : ! ? ' \" ( ) [ ] < > / -",
 ]
 SMALL = {"lstm_size": 16}
-SMALL_BY_METHOD = {
-    "boundary_smoothing": {"affine_size": 16, "width_embedding_size": 4, "max_width": 8},
-    "bopn": {"biaffine_size": 16, "region_embedding_size": 4},
-    "diffusion_ner": {
-        "lstm_layers": 0,
-        "num_train_spans": 12,
-        "num_spans": 12,
-        "num_decoder_layers": 1,
-        "feedforward_size": 32,
-        "boundary_loss": "nll",  # learns soonest
-    },
-    "locate_and_label": {"head_size": 16, "nms_threshold": 0.0},
-}
-ALL_NEGATIVES_BY_METHOD = {"locate_and_label": {"negatives_per_positive": 1_000, "min_negatives": 1_000}}
-# What lets an untrained model find entities.
-TALKATIVE_BY_METHOD = {"diffusion_ner": {"phi": 0.0}, "bopn": {"decode_mode": "all"}}
-NONE_BIAS_BY_METHOD = {  # none, or out, is the last class of each
-    "boundary_smoothing": "biaffine.bias",
-    "bopn": "convolutions.output.bias",
-    "diffusion_ner": "denoiser.types.2.bias",
-    "locate_and_label": "classifier.output_layer.bias",
-}
 
 
 def wordpiece_tokenizer() -> PreTrainedTokenizerFast:
@@ -202,7 +181,7 @@ def tiny_model(encoder_folders: dict[str, Path]) -> Callable[..., SpanNERModel]:
         **config: Any,
     ) -> SpanNERModel:
         set_seed(seed)
-        settings = {**SMALL, **SMALL_BY_METHOD.get(method, {}), **config}
+        settings = {**SMALL, **facts_of(method).tiny, **config}
         return METHODS[method].from_encoder(encoder_folders[kind], labels=labels, **settings).eval()
 
     return make
@@ -211,7 +190,7 @@ def tiny_model(encoder_folders: dict[str, Path]) -> Callable[..., SpanNERModel]:
 @pytest.fixture(scope="session")
 def whole_steps() -> Callable[[str], dict[str, Any]]:
     """Fields with which a training step of a method is the same however its batch is cut: no dropout, no sampling."""
-    return lambda method: {"encoder_dropout": 0.0, **ALL_NEGATIVES_BY_METHOD.get(method, {})}
+    return lambda method: {"encoder_dropout": 0.0, **facts_of(method).whole_steps}
 
 
 @pytest.fixture(scope="session")
@@ -221,8 +200,8 @@ def random_tagger(
     """Makes a pipeline on an untrained model that finds entities in most texts: `random_tagger(method, kind)`."""
 
     def make(method: str, kind: str = "wordpiece", **config: Any) -> SpanNERPipeline:
-        model = tiny_model(method, kind=kind, seed=4, **TALKATIVE_BY_METHOD.get(method, {}), **config)
-        model.get_parameter(NONE_BIAS_BY_METHOD[method]).data[-1] = -10.0
+        model = tiny_model(method, kind=kind, seed=4, **facts_of(method).talkative, **config)
+        model.get_parameter(facts_of(method).none_bias).data[-1] = -10.0
         return SpanNERPipeline(model=model, tokenizer=AutoTokenizer.from_pretrained(encoder_folders[kind]))
 
     return make

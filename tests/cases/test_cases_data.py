@@ -9,6 +9,7 @@ from typing import Any
 
 import psutil
 import pytest
+from method_facts import facts_of
 
 from hf_spanner import SpanNERModel
 from hf_spanner.data.policy import ReadReport
@@ -134,14 +135,15 @@ def test_repeats_go_and_two_labels_on_one_span_stay(case: Case, case_files: Path
 def test_methods_say_how_many_labels_of_one_span_they_lose(
     case: Case, case_files: Path, tiny_model: Callable[..., SpanNERModel], method: str
 ) -> None:
-    """Only BOPN has a grid for each label; with `multi_label` its output may hold both."""
+    """With one class a span a method loses one of them; with a grid for each label its output may hold both."""
     (row,) = read_rows(path_of(case["input"]["items"][0], case_files))
     labels = ("DNA", "LOC", "PROT")
     gold = [(start, end, labels.index(label)) for start, end, label in spans_of(row)]
     expected = case["expected"]["targets_single_label"]["conflicts_reported"]
     assert tiny_model(method, labels=labels, overlap="nested").unreachable(gold) == expected
-    if method == "bopn":
-        model = tiny_model(method, labels=labels, overlap="nested", multi_label=True)
+    two_labels = facts_of(method).two_labels
+    if two_labels is not None:
+        model = tiny_model(method, labels=labels, overlap="nested", **two_labels)
         assert model.unreachable(gold) == case["expected"]["targets_per_label"]["conflicts_reported"]
         assert len(gold) == case["expected"]["targets_per_label"]["spans"]
 

@@ -21,12 +21,6 @@ from hf_spanner.core.configuration_span_ner import VERSION
 
 Case = dict[str, Any]
 TEXTS = ["Ana met Bo Li in Oslo .", "", "The University of New York opened .", " ".join(["Mira met Bo"] * 30)]
-TIED_BY_METHOD = {
-    "boundary_smoothing": ("end_layer.weight", "start_layer.weight"),
-    "bopn": ("span_vectors.shift_layer.weight", "span_vectors.scale_layer.weight"),
-    "diffusion_ner": ("denoiser.right.words.weight", "denoiser.left.words.weight"),
-    "locate_and_label": ("filter.left_layer.weight", "filter.pool_layer.weight"),
-}
 
 
 @pytest.fixture
@@ -140,7 +134,7 @@ def test_parameters_that_share_storage(
     case: Case, tagger: SpanNERPipeline, method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Item 3: declared as tied they are saved once, loaded and still shared; undeclared, refused with both names."""
-    shared, origin = TIED_BY_METHOD[method]
+    shared, origin = (f"word_encoder.encoder.encoder.layer.{place}.output.dense.weight" for place in (1, 0))
     parent, _, leaf = shared.rpartition(".")
     monkeypatch.setattr(METHODS[method], "_tied_weights_keys", {shared: origin})
     monkeypatch.setattr(tagger.model.config, "tie_word_embeddings", True, raising=False)

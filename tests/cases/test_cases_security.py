@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 import torch
+from method_facts import facts_of
 from transformers import AutoConfig, AutoModel
 
 from hf_spanner import METHODS, Recipe, SpanNERModel, load_rows
 
 Case = dict[str, Any]
-# Fields of the case that have another name here; `method` is a value of recipes.
-OUR_NAMES = {"max_span_length": ("boundary_smoothing", "max_width"), "num_proposals": ("diffusion_ner", "num_spans")}
+# Fields of the case that some methods have, under another name; `method` is a value of recipes.
+NOT_OURS = ("max_span_length", "method", "num_proposals")
 
 
 class Bomb:
@@ -88,8 +89,8 @@ def test_absurd_values_are_refused_before_weights_are_read(case: Case, method: s
     """Items 3 to 8 and 10; the folder has no weights at all, so an error about the field can only come first."""
     for item in case["input"]["items"][3:]:
         ((name, value), *others) = item["config"].items()
-        owner, name = OUR_NAMES.get(name, (method, name))
-        if name == "method" or owner != method:
+        name = facts_of(method).names_in_cases.get(name, name)
+        if name in NOT_OURS:
             continue
         config = {"model_type": method, name: value, **dict(others)}
         (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
@@ -101,7 +102,9 @@ def test_absurd_values_are_refused_before_weights_are_read(case: Case, method: s
 @pytest.mark.parametrize("item", [3, 9, 10])
 def test_fields_that_the_project_has_not(item: int, case: Case) -> None:
     ((name, _),) = case["input"]["items"][item]["config"].items()
+    assert name in NOT_OURS
     assert not any(name in METHODS[method].config_class.field_rules for method in METHODS)
+    assert name == "method" or any(name in facts_of(method).names_in_cases for method in METHODS)
     pytest.skip(f"no configuration has a field {name!r}; the one that does its work is tested under its own name")
 
 

@@ -1,22 +1,24 @@
-"""Write the tiny checkpoints that later versions must load and answer as this one does.
+"""Write the tiny checkpoints of this version, which later versions must load and answer as this one does.
 
-python tests/reliability/make_checkpoints.py      only when the format of checkpoints is meant to change
+python tests/reliability/make_checkpoints.py      after a new method, or when the version's format of checkpoints is new
 
-For each method `tests/fixtures/checkpoints/<method>/` gets a random model, its tokenizer and `answers.json`. The source
-files of a checkpoint are left out: installed classes read these folders.
+Each method that has none gets `tests/fixtures/checkpoints/<method>-<version>/` with a random model, its tokenizer and
+`answers.json`; what is there already stays as it is. The source files of a checkpoint are left out: installed classes
+read these folders.
 """
 
 import json
-import shutil
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
+from method_facts import facts_of
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast, set_seed
 
 from hf_spanner import METHODS, SpanNERPipeline
+from hf_spanner.core.configuration_span_ner import VERSION
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "checkpoints"
 LABELS = ("LOC", "ORG", "PER")
@@ -26,51 +28,23 @@ TEXTS = [
     "Mira Stone, who works for the Bank of Oslo, visited Zo\u00eb's sister.",
     "a bb ccc " * 12,
 ]
-FIELDS = {
-    "boundary_smoothing": {
-        "affine_size": 8,
-        "width_embedding_size": 4,
-        "max_width": 6,
-        "overlap": "nested",
-        "calibration": {
-            "kind": "platt",
-            "all": {"slope": 0.8, "intercept": -0.25},
-            "per_label": {"PER": {"slope": 1.5, "intercept": 0.5}},
-            "fitted_on": {"name": "dev", "num_rows": 3, "fingerprint": "ab"},
-        },
-    },
-    "bopn": {"biaffine_size": 8, "region_embedding_size": 4, "decode_mode": "all", "temperature": 2.0},
-    "diffusion_ner": {
-        "lstm_layers": 0,
-        "num_spans": 8,
-        "num_train_spans": 8,
-        "num_decoder_layers": 1,
-        "feedforward_size": 16,
-        "phi": 0.0,
-    },
-    "locate_and_label": {"head_size": 8, "nms_threshold": 0.0, "threshold": 0.1},
-}
-NONE_BIASES = {
-    "boundary_smoothing": "biaffine.bias",
-    "bopn": "convolutions.output.bias",
-    "diffusion_ner": "denoiser.types.2.bias",
-    "locate_and_label": "classifier.output_layer.bias",
-}
 
 
 def main() -> None:
-    """Write all of them anew."""
+    """Write those of this version that are not there yet."""
     torch.set_num_threads(1)
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    for method, fields in FIELDS.items():
-        write_checkpoint(method, fields, FOLDER / method)
-        size = sum(path.stat().st_size for path in (FOLDER / method).iterdir())
-        sys.stdout.write(f"{method}: {size:,} bytes\n")
+    for method in METHODS:
+        folder = FOLDER / f"{method}-{VERSION}"
+        if folder.exists():
+            continue
+        write_checkpoint(method, folder)
+        size = sum(path.stat().st_size for path in folder.iterdir())
+        sys.stdout.write(f"{folder.name}: {size:,} bytes\n")
 
 
-def write_checkpoint(method: str, fields: dict, folder: Path) -> None:
+def write_checkpoint(method: str, folder: Path) -> None:
     """A random model that finds entities in the texts, its tokenizer, and what it finds."""
-    tokenizer = character_tokenizer()
+    facts, tokenizer = facts_of(method), character_tokenizer()
     set_seed(1)
     with TemporaryDirectory() as encoder:
         config = BertConfig(
@@ -82,8 +56,8 @@ def write_checkpoint(method: str, fields: dict, folder: Path) -> None:
             max_position_embeddings=66,
         )
         BertModel(config).save_pretrained(encoder)
-        model = METHODS[method].from_encoder(encoder, labels=LABELS, lstm_size=8, **fields).eval()
-    model.get_parameter(NONE_BIASES[method]).data[-1] = -5.0
+        model = METHODS[method].from_encoder(encoder, labels=LABELS, lstm_size=8, **facts.checkpoint).eval()
+    model.get_parameter(facts.none_bias).data[-1] = -5.0
     tagger = SpanNERPipeline(model=model, tokenizer=tokenizer)
     answers = [{"text": text, "entities": tagger(text)} for text in TEXTS]
     model.save_pretrained(folder)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from method_facts import facts_of
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel
 
@@ -14,12 +15,6 @@ from hf_spanner import SpanNERModel
 
 Make = Callable[..., SpanNERModel]
 ROOM = 400_000_000  # bytes of memory beyond the present; what the files below claim is many times this
-LARGEST_FIELD = {
-    "boundary_smoothing": "affine_size",
-    "bopn": "biaffine_size",
-    "diffusion_ner": "feedforward_size",
-    "locate_and_label": "head_size",
-}
 
 
 @pytest.fixture
@@ -84,7 +79,7 @@ def test_absurd_sizes_are_refused_before_memory_is_taken(saved: Path, fields: di
 def test_weights_that_a_file_lacks_take_no_memory(tiny_model: Make, method: str, tmp_path: Path) -> None:
     """A head of the largest size that the ranges allow, and an encoder alone in the file."""
     tiny_model(method).save_pretrained(tmp_path)
-    rewrite_config(tmp_path, **{LARGEST_FIELD[method]: 65_536})
+    rewrite_config(tmp_path, **{facts_of(method).size_field: 65_536})
     assert "mismatch" in refusal(tmp_path)
     weights = load_file(tmp_path / "model.safetensors")
     of_encoder = {name: value for name, value in weights.items() if name.startswith("word_encoder.encoder.")}

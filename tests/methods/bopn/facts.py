@@ -1,0 +1,28 @@
+"""What the shared tests must know of BOPN."""
+
+from typing import Any
+
+from method_facts import SURE, MethodFacts
+from torch import Tensor, nn
+
+from hf_spanner.methods.bopn.loss_bopn import offset_targets
+from hf_spanner.methods.bopn.modeling_bopn import BOPNOutput
+
+
+def perfect_scores(model: Any, words: Tensor, word_mask: Tensor, labels: Tensor) -> BOPNOutput:
+    """The offset label of each cell, certain."""
+    max_offset = model.config.max_offset
+    targets = offset_targets(labels, word_mask, max_offset=max_offset, num_labels=model.config.num_labels)
+    return BOPNOutput(logits=SURE * nn.functional.one_hot(targets, 4 * max_offset + 2).float(), word_mask=word_mask)
+
+
+FACTS = MethodFacts(
+    tiny={"biaffine_size": 16, "region_embedding_size": 4},
+    talkative={"decode_mode": "all"},
+    none_bias="convolutions.output.bias",
+    perfect_scores=perfect_scores,
+    checkpoint={"biaffine_size": 8, "region_embedding_size": 4, "decode_mode": "all", "temperature": 2.0},
+    size_field="biaffine_size",
+    max_mib=700,  # measured with torch 2.13: 561
+    two_labels={"multi_label": True},
+)
