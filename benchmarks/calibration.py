@@ -1,13 +1,12 @@
 """What calibration and promised thresholds do to saved predictions of `quality.py`, from split to split and by halves.
 
-    python benchmarks/calibration.py benchmarks/predictions/gum_full-*-seed42.jsonl --json calibration.json
+    python benchmarks/calibration.py 'gum_full*-seed42' --json calibration.json
 
-For each file of test predictions: the calibration error as it is; by a map fitted on the development rows, where the
-file of the same name with `-dev` is there; and the mean over random halves of the test rows, the map fitted on one and
-judged on the other, which makes both alike; "crossed" judges both halves at once, each calibrated by the other's map.
-The floor is the error that scores of this spread would show if they were true probabilities: so many predictions cannot
-show less. Thresholds are laid and tested as `recipes/calibrate.py`
-does, within one half, and judged on the other.
+For each run on test rows: the calibration error as it is; by a map fitted on the development rows, where they are kept
+too, as the run of the same name with `-dev`; and the mean over random halves of the test rows, the map fitted on one
+and judged on the other, which makes both alike; "crossed" judges both halves at once, each calibrated by the other's
+map. The floor is the error that scores of this spread would show if they were true probabilities: so many predictions
+cannot show less. Thresholds are laid and tested as `hf-spanner calibrate` does, within one half, judged on the other.
 """
 
 import argparse
@@ -18,8 +17,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from kept_runs import kept_runs
 from scipy.stats import binom
 
+from hf_spanner.analysis.comparison import read_predictions
 from hf_spanner.calibration.fitting import (
     MIN_PREDICTIONS,
     ScoredPredictions,
@@ -31,7 +32,6 @@ from hf_spanner.core.calibration import PARAMETERS, calibrated_score
 from hf_spanner.metrics.span_ner.reliability import calibration_error
 
 SOURCE = {"name": "predictions", "num_rows": 1, "fingerprint": ""}
-FIELDS = ("start", "end", "label", "score")
 Spans = list[list[dict[str, Any]]]
 
 
@@ -54,39 +54,30 @@ class Rows(NamedTuple):
 def main() -> None:
     """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("files", nargs="+", type=Path)
+    parser.add_argument("runs", nargs="+", help="names of kept runs, or patterns such as 'gum_full*-seed42'")
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--precision", nargs="*", type=float, default=[0.9, 0.95])
     parser.add_argument("--delta", type=float, default=0.05)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     results = {}
-    for file in arguments.files:
-        test = read_rows(file)
-        dev_file = file.with_name(f"{file.stem}-dev.jsonl")
-        dev = read_rows(dev_file) if dev_file.exists() else None
+    kept = kept_runs(["*"])
+    for run in kept_runs(arguments.runs):
+        test = Rows(*read_predictions(run))
+        dev = Rows(*read_predictions(f"{run}-dev")) if f"{run}-dev" in kept else None
+        name = run.partition("#")[2]
         errors = calibration_errors(dev, test, arguments.splits)
         promises = {
             target: promise_results(dev, test, target, arguments.delta, arguments.splits)
             for target in arguments.precision
         }
-        results[file.stem] = {"errors": errors, "promises": promises}
-        print(f"\n{file.stem}: {len(test.gold)} rows, {len(test.scored().scores)} predictions")
-        print("  " + ", ".join(f"{name} {value:.3f}" for name, value in errors.items()))
+        results[name] = {"errors": errors, "promises": promises}
+        print(f"\n{name}: {len(test.gold)} rows, {len(test.scored().scores)} predictions")
+        print("  " + ", ".join(f"{kind} {value:.3f}" for kind, value in errors.items()))
         for target, of_target in promises.items():
-            print(f"  precision {target}: " + ", ".join(f"{name} {value}" for name, value in of_target.items()))
+            print(f"  precision {target}: " + ", ".join(f"{kind} {value}" for kind, value in of_target.items()))
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-
-
-def read_rows(file: Path) -> Rows:
-    """The rows of a file of predictions."""
-    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    predicted, gold = (
-        [[dict(zip(FIELDS, span, strict=False)) for span in line[side]] for line in lines]
-        for side in ("predicted", "gold")
-    )
-    return Rows(predicted, gold)
 
 
 def calibration_errors(dev: Rows | None, test: Rows, num_splits: int) -> dict[str, float]:

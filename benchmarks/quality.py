@@ -3,10 +3,10 @@
     python benchmarks/quality.py recipes/boundary_smoothing/conll2003_minilm.yaml --seeds 1 2 3 --baseline
     python benchmarks/quality.py RECIPE --rows benchmarks/equal_budget.json:conll2003 --seeds 1 --name NAME a.b=c ...
 
-Each run adds one line to `results.jsonl` in the output folder and one file of predictions: a line for each test row
-with its number, `predicted` [start, end, label, score] and `gold` [start, end, label] in words, no text. `--splits dev
-test` does both for the development rows too, whose predictions calibration is fitted on. Scores are raw, whatever the
-recipe's `calibration`; `calibration.py` shows what maps make of them.
+Each run adds one line to `results.jsonl` in the output folder and its predictions to the Parquet file of its corpus
+there, by which its name must begin (README.md of the folder says more). `--splits dev test` does both for the
+development rows too, whose predictions calibration is fitted on. Scores are raw, whatever the recipe's `calibration`;
+`calibration.py` shows what maps make of them.
 """
 
 import argparse
@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from kept_runs import FOLDER, add_run
 from token_classification import predict_baseline, train_baseline
 from transformers import AutoTokenizer, TrainingArguments, set_seed
 
@@ -51,11 +52,11 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[42])
     parser.add_argument("--rows", help="FILE:KEY, row numbers of each split")
     parser.add_argument("--train-every", type=int, default=1, metavar="N", help="train on every Nth row only")
-    parser.add_argument("--name", help="name of the run; the recipe's by default")
+    parser.add_argument("--name", help="CORPUS_BUDGET, such as gum_full; the recipe's by default")
     parser.add_argument("--baseline", action="store_true", help="also train a token classifier")
     parser.add_argument("--only-baseline", action="store_true")
     parser.add_argument("--splits", nargs="+", choices=SPLITS, default=["test"], help="rows to predict")
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "predictions")
+    parser.add_argument("--output", type=Path, default=FOLDER)
     arguments = parser.parse_intermixed_args()
     name = arguments.name or Path(arguments.recipe).stem
     for seed in arguments.seeds:
@@ -134,17 +135,7 @@ def keep(folder: Path, facts: dict[str, Any], predicted: Sequence, rows: Any) ->
     scores = score_spans(predicted, gold)
     facts = facts | {name: value for name, value in scores.items() if name not in ("reliability", "per_label")}
     facts["f1_by_label"] = {label: of_label["f1"] for label, of_label in scores["per_label"].items()}
-    folder.mkdir(parents=True, exist_ok=True)
-    suffix = "" if facts["split"] == "test" else f"-{facts['split']}"
-    path = folder / f"{facts['name']}-{facts['method']}-seed{facts['seed']}{suffix}.jsonl"
-    with path.open("w", encoding="utf-8") as file:
-        for row, (found, wanted) in enumerate(zip(predicted, gold, strict=True)):
-            line = {
-                "row": row,
-                "predicted": [[span["start"], span["end"], span["label"], round(span["score"], 6)] for span in found],
-                "gold": [[span["start"], span["end"], span["label"]] for span in wanted],
-            }
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+    add_run(folder, facts, predicted, gold)
     with (folder / "results.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(facts, ensure_ascii=False) + "\n")
     shown = ("name", "split", "method", "seed", "overall_f1", "overall_ece", "minutes")

@@ -1,7 +1,7 @@
 """How near scores come to the true probabilities of the quickstart corpus, from predictions that `quality.py` kept.
 
     python benchmarks/quality.py recipes/bopn/quickstart.yaml --name quickstart --splits dev test
-    python benchmarks/true_confidence.py benchmarks/predictions/quickstart*-seed42.jsonl
+    python benchmarks/true_confidence.py 'quickstart*-seed42'
 
 The corpus says how likely each span was to be annotated; a span that it does not name could never be. Beside the
 calibration error against gold stands the mean absolute error against that truth: over all predictions, over those of
@@ -15,9 +15,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from calibration import Rows, error, fitted, mapped, read_rows
+from calibration import Rows, error, fitted, mapped
+from kept_runs import kept_runs
 from scipy.stats import mannwhitneyu
 
+from hf_spanner.analysis.comparison import read_predictions
 from hf_spanner.calibration.fitting import ScoredPredictions
 from hf_spanner.core.calibration import PARAMETERS
 
@@ -26,17 +28,20 @@ SpanKey = tuple[int, int, int, str]  # row, start, end, label
 
 
 def main() -> None:
-    """Print one line for each file and map."""
+    """Print one line for each run and map."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("files", nargs="+", type=Path, help="test predictions, with those of `-dev` beside them")
+    parser.add_argument(
+        "runs", nargs="+", help="on test rows, names or patterns; those of the same with `-dev` are kept"
+    )
     arguments = parser.parse_args()
     truth = true_probabilities()
-    print(f"{'file':<48}{'scores':<13}{'ECE':>7}{'truth':>8}{'coins':>8}{'certain':>8}{'order':>8}")
-    for file in arguments.files:
-        rows, dev = read_rows(file), read_rows(file.with_name(f"{file.stem}-dev.jsonl"))
-        print_errors(file.stem, "raw", rows, rows.scored(), truth)
+    print(f"{'run':<48}{'scores':<13}{'ECE':>7}{'truth':>8}{'coins':>8}{'certain':>8}{'order':>8}")
+    for run in kept_runs(arguments.runs):
+        rows, dev = Rows(*read_predictions(run)), Rows(*read_predictions(f"{run}-dev"))
+        name = run.partition("#")[2]
+        print_errors(name, "raw", rows, rows.scored(), truth)
         for kind in PARAMETERS:
-            print_errors(file.stem, kind, rows, mapped(fitted(kind, dev), rows.scored()), truth)
+            print_errors(name, kind, rows, mapped(fitted(kind, dev), rows.scored()), truth)
 
 
 def true_probabilities() -> dict[SpanKey, float]:

@@ -1,10 +1,10 @@
 """Two models on the same texts: how sure their difference is, where they agree, and examples where they do not."""
 
-import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
+
+import pyarrow.parquet as pq
 
 from hf_spanner.metrics.span_ner.matching import SpanKey, SpanLists, matched_spans, span_keys
 from hf_spanner.metrics.span_ner.resampling import num_documents, paired_bootstrap
@@ -13,7 +13,6 @@ from hf_spanner.training.model_card import markdown_table
 from hf_spanner.training.predictions import Spans
 
 CONTEXT = 8  # words on either side of an example
-FIELDS = ("start", "end", "label", "score")
 SCORES = (
     ("overall_f1", "strict F1", 100, "{:.2f}"),
     ("overall_precision", "precision", 100, "{:.2f}"),
@@ -34,28 +33,28 @@ KINDS = {
 }
 
 
-def read_predictions(file: str | Path) -> tuple[Spans, Spans]:
-    """Predicted and gold spans of a file of saved predictions, as `benchmarks/quality.py` writes it.
+def read_predictions(source: str) -> tuple[Spans, Spans]:
+    """Predicted and gold spans of a kept run, as `benchmarks/quality.py` writes it.
 
     Args:
-        file: JSON lines of "row" (number from 0), "predicted" ([[start, end, label, score]]) and "gold" ([[start, end,
-            label]]).
+        source: A Parquet file and the name of one of its runs, FILE.parquet#RUN. The file has the columns run, row
+            (from 0), predicted (start, end, label, score) and gold (start, end, label).
 
     Returns:
         As `predictions_of_words`.
 
     Raises:
-        ValueError: If a line is of another form, or a row is missing.
+        ValueError: If the file has no such run, or a row of it is missing or there twice.
     """
-    predicted: Spans = []
-    gold: Spans = []
-    for number, line in enumerate(Path(file).read_text(encoding="utf-8").splitlines()):
-        record = json.loads(line)
-        if not {"row", "predicted", "gold"} <= record.keys() or record["row"] != number:
-            raise ValueError(f"{file}: line {number + 1} must hold predicted and gold of row {number}, got {line[:80]}")
-        predicted.append([dict(zip(FIELDS, span, strict=True)) for span in record["predicted"]])
-        gold.append([dict(zip(FIELDS[:3], span, strict=True)) for span in record["gold"]])
-    return predicted, gold
+    file, _, run = source.partition("#")
+    rows = pq.read_table(file, columns=["row", "predicted", "gold"], filters=[("run", "==", run)]).sort_by("row")
+    if rows.num_rows == 0:
+        known = pq.read_table(file, columns=["run"])["run"].unique().to_pylist()
+        raise ValueError(f"{file}: the run after # must be one of {', '.join(known)}, got {run!r}")
+    if rows["row"].to_pylist() != list(range(rows.num_rows)):
+        raise ValueError(f"{source} must hold each row from 0 to {rows.num_rows - 1} once")
+    predicted = [[{**span, "score": float(span["score"])} for span in spans] for spans in rows["predicted"].to_pylist()]
+    return predicted, rows["gold"].to_pylist()
 
 
 def comparison(

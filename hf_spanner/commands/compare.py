@@ -1,9 +1,10 @@
 """Compare two saved models on a data file: paired bootstrap over documents, agreement, examples where they differ.
 
 hf-spanner compare MODEL_A MODEL_B DATA --output comparison.json
-hf-spanner compare benchmarks/predictions/A.jsonl benchmarks/predictions/B.jsonl [DATA]
+hf-spanner compare FILE.parquet#RUN_A FILE.parquet#RUN_B [DATA]
 
-A .jsonl file in place of a model holds saved predictions; with two of them DATA only adds documents and texts.
+FILE.parquet#RUN in place of a model is one run of a file of kept predictions, such as those in benchmarks/predictions;
+with two of them DATA only adds documents and texts.
 """
 
 import argparse
@@ -80,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Options of the command line; decoding parameters are there only if they were given."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model_a", help="folder or Hub name of a saved model, or a .jsonl file of its predictions")
+    parser.add_argument("model_a", help="folder or Hub name of a saved model, or FILE.parquet#RUN of kept predictions")
     parser.add_argument("model_b", help="the same of the other")
     parser.add_argument("data", nargs="?", help="file, folder or data set on the Hub, as load_rows takes it")
     parser.add_argument("--split", help="split of a folder or of the Hub, such as test")
@@ -98,8 +99,8 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def is_saved(source: str) -> bool:
-    """Whether this is a file of predictions, not a model."""
-    return source.endswith(".jsonl")
+    """Whether this is a run of a file of predictions, not a model."""
+    return ".parquet#" in source
 
 
 def decoding_of_sources(sources: Sequence[str], decoding: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -1,11 +1,10 @@
 """The comparison of two models by hand, and by counting."""
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -155,27 +154,30 @@ def test_context_is_cut_to_eight_words() -> None:
     assert (example["before"], example["after"]) == ("7 8 9 10 11 12 13 14", "16 17 18 19 20 21 22 23")
 
 
-def write(path: Path, records: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    return path
+def write(path: Path, rows: list[int]) -> str:
+    """One run of the two texts under these numbers, and nothing of another."""
+    sides = [{"predicted": found, "gold": gold} for found, gold in zip(spans(FIRST), spans(GOLD), strict=True)]
+    records = [{"run": "b", "row": row, **side} for row, side in zip(rows, sides, strict=True)]
+    Dataset.from_list([*records, {"run": "other", "row": 0, "predicted": [], "gold": []}]).to_parquet(path)
+    return f"{path}#b"
 
 
-def test_saved_predictions_are_read(tmp_path: Path) -> None:
-    records = [
-        {"row": row, "predicted": found, "gold": gold}
-        for row, (found, gold) in enumerate(zip(FIRST, GOLD, strict=True))
-    ]
-    assert read_predictions(write(tmp_path / "a.jsonl", records)) == (spans(FIRST), spans(GOLD))
+def test_a_kept_run_is_read_in_the_order_of_its_rows(tmp_path: Path) -> None:
+    assert read_predictions(write(tmp_path / "a.parquet", [0, 1])) == (spans(FIRST), spans(GOLD))
+    assert read_predictions(write(tmp_path / "a.parquet", [1, 0])) == (spans(FIRST)[::-1], spans(GOLD)[::-1])
 
 
-@pytest.mark.parametrize(
-    "change",
-    [lambda record: record | {"row": 4}, lambda record: {"row": 1, "predicted": []}, lambda record: {"tokens": ["a"]}],
-)
-def test_lines_of_another_form_are_refused(tmp_path: Path, change: Callable[[dict], dict]) -> None:
-    good, other = ({"row": row, "predicted": [], "gold": []} for row in (0, 1))
-    with pytest.raises(ValueError, match="line 2 must hold predicted and gold of row 1"):
-        read_predictions(write(tmp_path / "a.jsonl", [good, change(other)]))
+@pytest.mark.parametrize("rows", [[0, 2], [0, 0]], ids=["missing", "twice"])
+def test_a_run_whose_rows_are_not_all_there_once_is_refused(tmp_path: Path, rows: list[int]) -> None:
+    with pytest.raises(ValueError, match=r"a\.parquet#b must hold each row from 0 to 1 once"):
+        read_predictions(write(tmp_path / "a.parquet", rows))
+
+
+@pytest.mark.parametrize("run", ["#c", ""])
+def test_an_unknown_run_is_refused_with_the_names_there_are(tmp_path: Path, run: str) -> None:
+    source = write(tmp_path / "a.parquet", [0, 1]).removesuffix("#b")
+    with pytest.raises(ValueError, match=f"must be one of b, other, got '{run[1:]}'"):
+        read_predictions(source + run)
 
 
 def test_gold_is_compared_as_sets() -> None:

@@ -7,6 +7,7 @@ from statistics import median_high
 from typing import Any
 
 import pytest
+from datasets import Dataset
 from transformers import AutoModel, AutoTokenizer
 
 from hf_spanner.calibration.fitting import rows_fingerprint
@@ -44,22 +45,16 @@ def predictions(folder: Path, rows: list) -> tuple[Spans, Spans]:
 
 
 @pytest.fixture
-def save_predictions(write_jsonl: Callable) -> Callable[[str, Spans, Spans], Path]:
-    """Writes predictions as `benchmarks/quality.py` does."""
+def save_predictions(tmp_path: Path) -> Callable[[str, Spans, Spans], str]:
+    """Keeps predictions as `benchmarks/quality.py` does, but for the rounding of scores."""
 
-    def save(name: str, predicted: Spans, gold: Spans) -> Path:
-        fields = ("start", "end", "label")
-        return write_jsonl(
-            name,
-            [
-                {
-                    "row": row,
-                    "predicted": [[*(span[field] for field in fields), span["score"]] for span in found],
-                    "gold": [[span[field] for field in fields] for span in wanted],
-                }
-                for row, (found, wanted) in enumerate(zip(predicted, gold, strict=True))
-            ],
-        )
+    def save(run: str, predicted: Spans, gold: Spans) -> str:
+        sides = enumerate(zip(predicted, gold, strict=True))
+        path = tmp_path / f"{run}.parquet"
+        Dataset.from_list(
+            [{"run": run, "row": row, "predicted": found, "gold": wanted} for row, (found, wanted) in sides]
+        ).to_parquet(path)
+        return f"{path}#{run}"
 
     return save
 
@@ -109,8 +104,7 @@ def test_saved_predictions_give_the_numbers_of_their_models(
     """Without data there are no texts and no examples; all else is the same."""
     compare, data = program("compare"), str(write_jsonl("rows.jsonl", rows))
     files = [
-        str(save_predictions(f"{name}.jsonl", *predictions(folder, rows)))
-        for name, folder in (("a", saved_model), ("b", other_model))
+        save_predictions(name, *predictions(folder, rows)) for name, folder in (("a", saved_model), ("b", other_model))
     ]
     results = {}
     for name, sides in (
@@ -141,7 +135,7 @@ def test_decoding_parameters_reach_the_sides_that_have_them(
 ) -> None:
     compare, target = program("compare"), tmp_path / "comparison.json"
     data = str(write_jsonl("rows.jsonl", rows))
-    file = str(save_predictions("a.jsonl", *predictions(saved_model, rows)))
+    file = save_predictions("a", *predictions(saved_model, rows))
     compare.main([file, str(saved_model), data, "--threshold", str(threshold), "--output", str(target)])
     result = json.loads(target.read_text(encoding="utf-8"))
     assert result["first"]["num_predicted"] > result["second"]["num_predicted"] > 0
@@ -156,12 +150,12 @@ def test_sides_of_other_rows_are_refused(
 ) -> None:
     compare = program("compare")
     predicted, gold = predictions(saved_model, rows)
-    whole, part = save_predictions("a.jsonl", predicted, gold), save_predictions("b.jsonl", predicted[1:], gold[1:])
-    with pytest.raises(ValueError, match=r"b\.jsonl: must hold the same rows as the other side"):
-        compare.main([str(whole), str(part)])
+    whole, part = save_predictions("a", predicted, gold), save_predictions("b", predicted[1:], gold[1:])
+    with pytest.raises(ValueError, match=r"b\.parquet#b: must hold the same rows as the other side"):
+        compare.main([whole, part])
     turned = str(write_jsonl("rows.jsonl", rows[::-1]))
-    with pytest.raises(ValueError, match=r"a\.jsonl: row \d+ must have the same gold entities"):
-        compare.main([str(whole), str(saved_model), turned])
+    with pytest.raises(ValueError, match=r"a\.parquet#a: row \d+ must have the same gold entities"):
+        compare.main([whole, str(saved_model), turned])
 
 
 def test_models_that_split_words_differently_are_refused(

@@ -1,0 +1,71 @@
+"""Kept predictions: each run of the results is there, gives its scores, and new runs take their place beside it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from hf_spanner.analysis.comparison import read_predictions
+from hf_spanner.metrics.span_ner.scoring import score_spans
+
+FACTS = {"name": "weibo_full", "method": "bopn", "seed": 1, "split": "test"}
+GOLD = [[{"start": 0, "end": 2, "label": "LOC"}], []]
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "predictions" / "results.jsonl"
+
+
+@pytest.fixture
+def kept(benchmark_script: Callable[[str], ModuleType]) -> ModuleType:
+    return benchmark_script("kept_runs")
+
+
+def results() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
+
+
+def scored(score: float) -> list[list[dict[str, Any]]]:
+    return [[{"start": 0, "end": 2, "label": "LOC", "score": score}], []]
+
+
+def test_a_run_is_read_as_it_was_added_with_six_digits_of_its_scores(kept: ModuleType, tmp_path: Path) -> None:
+    assert kept.add_run(tmp_path, FACTS, scored(0.12345678), GOLD) == "weibo_full-bopn-seed1"
+    assert read_predictions(f"{tmp_path}/weibo.parquet#weibo_full-bopn-seed1") == (scored(0.123457), GOLD)
+
+
+def test_a_run_takes_the_place_of_its_name_and_leaves_the_others(kept: ModuleType, tmp_path: Path) -> None:
+    kept.add_run(tmp_path, FACTS, scored(0.5), GOLD)
+    kept.add_run(tmp_path, FACTS | {"split": "dev"}, scored(0.7), GOLD)
+    kept.add_run(tmp_path, FACTS, scored(1.0), GOLD)
+    names = [f"{tmp_path}/weibo.parquet#weibo_full-bopn-seed1{end}" for end in ("", "-dev")]
+    assert kept.kept_runs(["*"], tmp_path) == names
+    assert kept.kept_runs(["weibo*dev"], tmp_path) == names[1:]
+    assert [read_predictions(name)[0] for name in names] == [scored(1.0), scored(0.7)]
+
+
+def test_a_pattern_that_fits_nothing_is_refused(kept: ModuleType, tmp_path: Path) -> None:
+    kept.add_run(tmp_path, FACTS, scored(0.5), GOLD)
+    with pytest.raises(ValueError, match=r"gum\* must fit one of the runs weibo_full-bopn-seed1"):
+        kept.kept_runs(["weibo*", "gum*"], tmp_path)
+
+
+def test_results_and_predictions_hold_the_same_runs(kept: ModuleType) -> None:
+    lines = results()
+    assert len({tuple(line) for line in lines}) == 1, "each line has the same fields in the same order"
+    runs = [kept.run_name(line) for line in lines]
+    assert sorted(f"{kept.file_of_run(run)}#{run}" for run in runs) == sorted(kept.kept_runs(["*"]))
+
+
+@pytest.mark.parametrize(
+    "corpus", ["weibo", "quickstart", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gum", "conll2003"))]
+)
+def test_predictions_give_the_scores_of_the_results(kept: ModuleType, corpus: str) -> None:
+    """Scores are kept to six digits, which moves the calibration error by less than 1e-5."""
+    chosen = [line for line in results() if line["name"].startswith(corpus)]
+    assert chosen
+    for line in chosen:
+        run = kept.run_name(line)
+        scores = score_spans(*read_predictions(f"{kept.file_of_run(run)}#{run}"))
+        for name in ("overall_f1", "overall_precision", "overall_recall", "macro_f1", "overall_ece", "overall_brier"):
+            assert scores[name] == pytest.approx(line[name], abs=1e-5), (run, name)
