@@ -23,7 +23,9 @@ from hf_spanner.analysis.comparison import read_predictions
 from hf_spanner.calibration.fitting import ScoredPredictions
 from hf_spanner.core.calibration import PARAMETERS
 
-DATA = Path(__file__).parent.parent / "recipes" / "quickstart_data"
+ROOT = Path(__file__).parent.parent
+ROWS = ROOT / "hf_spanner" / "quickstart" / "test.jsonl"
+COINS = ROOT / "recipes" / "quickstart_data" / "test_coins.jsonl"
 SpanKey = tuple[int, int, int, str]  # row, start, end, label
 
 
@@ -46,9 +48,9 @@ def main() -> None:
 
 def true_probabilities() -> dict[SpanKey, float]:
     """Probability of every span of the test split that could have been annotated."""
-    lines = (DATA / "test.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = ROWS.read_text(encoding="utf-8").splitlines()
     places = {json.loads(line)["id"]: row for row, line in enumerate(lines)}
-    coins = map(json.loads, (DATA / "test_coins.jsonl").read_text(encoding="utf-8").splitlines())
+    coins = map(json.loads, COINS.read_text(encoding="utf-8").splitlines())
     return {(places[coin["id"]], coin["start"], coin["end"], coin["label"]): coin["probability"] for coin in coins}
 
 

@@ -9,8 +9,9 @@ from hf_spanner.core.pipeline_span_ner import SpanNERPipeline
 from hf_spanner.core.spans import Span
 from hf_spanner.data.readers import load_rows
 from hf_spanner.methods import METHODS
+from hf_spanner.quickstart import MODEL_FOLDER
 from hf_spanner.training.collator import SpanNERCollator
-from hf_spanner.training.recipe import QUICKSTART_FOLDER, Recipe
+from hf_spanner.training.recipe import Recipe
 from hf_spanner.training.trainer import SpanNERTrainer, SpanNERTrainingArguments
 
 __version__ = VERSION
@@ -35,6 +36,6 @@ PIPELINE_REGISTRY.register_pipeline(
     "span-ner",
     pipeline_class=SpanNERPipeline,
     pt_model=AutoModel,
-    default={"model": (str(QUICKSTART_FOLDER), "main")},
+    default={"model": (str(MODEL_FOLDER), "main")},
     type="text",
 )

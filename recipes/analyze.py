@@ -1,6 +1,8 @@
 """Analyse a saved model on a data file; the same as `hf-spanner analyze`."""
 
-from hf_spanner.commands.analyze import main
+import sys
+
+from hf_spanner.commands.program import main
 
 if __name__ == "__main__":
-    main()
+    main(["analyze", *sys.argv[1:]])

@@ -1,6 +1,8 @@
 """Fit a saved model's scores on held-out data; the same as `hf-spanner calibrate`."""
 
-from hf_spanner.commands.calibrate import main
+import sys
+
+from hf_spanner.commands.program import main
 
 if __name__ == "__main__":
-    main()
+    main(["calibrate", *sys.argv[1:]])

@@ -1,6 +1,8 @@
 """Compare two saved models on a data file; the same as `hf-spanner compare`."""
 
-from hf_spanner.commands.compare import main
+import sys
+
+from hf_spanner.commands.program import main
 
 if __name__ == "__main__":
-    main()
+    main(["compare", *sys.argv[1:]])

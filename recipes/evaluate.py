@@ -1,6 +1,8 @@
 """Score a saved model on a data file; the same as `hf-spanner evaluate`."""
 
-from hf_spanner.commands.evaluate import main
+import sys
+
+from hf_spanner.commands.program import main
 
 if __name__ == "__main__":
-    main()
+    main(["evaluate", *sys.argv[1:]])

@@ -1,6 +1,8 @@
 """Write the entities of texts as JSON lines; the same as `hf-spanner predict`."""
 
-from hf_spanner.commands.predict import main
+import sys
+
+from hf_spanner.commands.program import main
 
 if __name__ == "__main__":
-    main()
+    main(["predict", *sys.argv[1:]])

@@ -1,6 +1,8 @@
 """Train, test and document the model that one recipe describes; the same as `hf-spanner train`."""
 
-from hf_spanner.commands.train import main
+import sys
+
+from hf_spanner.commands.program import main
 
 if __name__ == "__main__":
-    main()
+    main(["train", *sys.argv[1:]])

@@ -3,6 +3,7 @@
 import ast
 import re
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,6 +87,20 @@ def test_every_source_file_has_its_test_file() -> None:
         if not any(test.exists() for test in wanted):
             missing.append(f"{short(path)} needs {short(wanted[-1])}")
     assert not missing
+
+
+def test_every_file_that_is_no_code_travels_in_the_wheel() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"][
+        "package-data"
+    ]
+    travelling = {
+        path
+        for package, patterns in declared.items()
+        for pattern in patterns
+        for path in (ROOT / package.replace(".", "/")).glob(pattern)
+    }
+    others = {path for path in SOURCE.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
+    assert {short(path) for path in others - travelling if path.name != "README.md"} == set()
 
 
 def test_names_of_test_files_are_unique() -> None:

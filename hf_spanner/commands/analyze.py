@@ -35,7 +35,13 @@ from hf_spanner.analysis.sections import (
     training_section,
 )
 from hf_spanner.analysis.training_curves import TrainingCurves, training_curves
-from hf_spanner.commands.options import add_decoding_options, add_judging_options, at_least_one, given_decoding
+from hf_spanner.commands.options import (
+    add_decoding_options,
+    add_judging_options,
+    at_least_one,
+    command_parser,
+    given_decoding,
+)
 from hf_spanner.core.calibration import calibrated_spans, lowest_score
 from hf_spanner.core.spans import Span
 from hf_spanner.metrics.span_ner.curves import precision_recall_curve
@@ -83,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Options of the command line; decoding parameters are there only if they were given."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_parser("analyze", __doc__)
     parser.add_argument("model", help="folder or Hub name of a saved model")
     parser.add_argument("data", help="file, folder or data set on the Hub, as load_rows takes it")
     parser.add_argument("--split", help="split of a folder or of the Hub, such as test")

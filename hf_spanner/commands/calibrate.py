@@ -25,7 +25,7 @@ from hf_spanner.calibration.fitting import (
     scored_predictions,
 )
 from hf_spanner.calibration.promises import found_gold, halves, threshold_promises
-from hf_spanner.commands.options import at_least_one, rate
+from hf_spanner.commands.options import at_least_one, command_parser, rate
 from hf_spanner.core.calibration import PARAMETERS, PROMISES
 from hf_spanner.training.predictions import predictions_of_words
 
@@ -73,7 +73,7 @@ def kept(of_rows: Sequence, is_kept: np.ndarray) -> list:
 
 def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Options of the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_parser("calibrate", __doc__)
     parser.add_argument("model", help="folder or Hub name of a saved model")
     parser.add_argument("data", help="held-out rows: file, folder or data set on the Hub, as load_rows takes it")
     parser.add_argument("--split", help="split of a folder or of the Hub, such as validation")

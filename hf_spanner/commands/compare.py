@@ -29,6 +29,7 @@ from hf_spanner.commands.options import (
     add_decoding_options,
     add_judging_options,
     at_least_one,
+    command_parser,
     given_decoding,
     output_file,
 )
@@ -80,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Options of the command line; decoding parameters are there only if they were given."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_parser("compare", __doc__)
     parser.add_argument("model_a", help="folder or Hub name of a saved model, or FILE.parquet#RUN of kept predictions")
     parser.add_argument("model_b", help="the same of the other")
     parser.add_argument("data", nargs="?", help="file, folder or data set on the Hub, as load_rows takes it")

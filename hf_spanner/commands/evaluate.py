@@ -16,6 +16,7 @@ from hf_spanner.commands.options import (
     add_decoding_options,
     add_judging_options,
     at_least_one,
+    command_parser,
     given_decoding,
     output_file,
 )
@@ -62,7 +63,7 @@ TITLES = {"words": "its own words", "joined_text": "text joined with blanks, str
 
 def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Options of the command line; decoding parameters are there only if they were given."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_parser("evaluate", __doc__)
     parser.add_argument("model", help="folder or Hub name of a saved model")
     parser.add_argument("data", help="file, folder or data set on the Hub, as load_rows takes it")
     parser.add_argument("--split", help="split of a folder or of the Hub, such as test")

@@ -13,6 +13,13 @@ OF_METHODS = {name for model in METHODS.values() for name in model.config_class.
 DECODING_PARAMETERS = sorted(OF_METHODS | set(PROMISES))
 
 
+def command_parser(name: str, doc: str | None) -> argparse.ArgumentParser:
+    """A parser that shows a command's docstring as it stands."""
+    return argparse.ArgumentParser(
+        prog=f"hf-spanner {name}", description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+
+
 def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     """Add an option for each setting of any method, with a YAML value; left out, the model's own holds."""
     for name in DECODING_PARAMETERS:

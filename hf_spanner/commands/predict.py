@@ -23,7 +23,7 @@ from tqdm import tqdm
 from transformers import pipeline
 
 from hf_spanner import SpanNERPipeline
-from hf_spanner.commands.options import add_decoding_options, at_least_one, given_decoding, output_file
+from hf_spanner.commands.options import add_decoding_options, at_least_one, command_parser, given_decoding, output_file
 from hf_spanner.data.lines import decoded, text_lines
 from hf_spanner.data.schema import Problem, words_problem
 
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Options of the command line; decoding parameters are there only if they were given."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = command_parser("predict", __doc__)
     parser.add_argument("model", help="folder or Hub name of a saved model")
     parser.add_argument("files", nargs="*", help=".txt or .jsonl, plain or .gz; - or nothing is standard input")
     parser.add_argument("--format", choices=("text", "jsonl"), help="by suffix if left out; text for standard input")

@@ -1,6 +1,7 @@
 """The program `hf-spanner`: one command a file of this folder, imported only when it is called."""
 
 import argparse
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -12,16 +13,35 @@ COMMANDS = {
     "analyze": "write a report on a saved model and a data file",
     "compare": "compare two saved models on a data file",
 }
+EXTRAS = {"matplotlib": "plots"}  # a package that a command needs, and the extra that brings it
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Call a command with the arguments behind its name."""
+    """Call a command with the arguments after its name; what was wrong with them is said in one line.
+
+    Python code that calls a command's own `main` gets the exception itself.
+    """
     parser = argparse.ArgumentParser(
         prog="hf-spanner",
+        usage="hf-spanner COMMAND ...",
         description="\n".join(f"{name:<10} {text}" for name, text in COMMANDS.items()),
+        epilog="hf-spanner COMMAND --help explains a command and lists its options.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("command", choices=COMMANDS)
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="hf-spanner COMMAND --help lists them")
+    parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help="one of these")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
-    import_module(f"hf_spanner.commands.{given.command}").main(given.arguments)
+    try:
+        import_module(f"hf_spanner.commands.{given.command}").main(given.arguments)
+    except (ValueError, TypeError, OSError) as error:
+        stop(given.command, " ".join([*str(error).split(), *getattr(error, "__notes__", ())]))
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        stop(given.command, f"{error.name} is not installed; pip install 'hf_spanner[{EXTRAS[error.name]}]' brings it")
+
+
+def stop(command: str, message: str) -> None:
+    """End the process with a message of one line and the exit code of a wrong command line."""
+    print(f"hf-spanner {command}: error: {message}", file=sys.stderr)
+    sys.exit(2)

@@ -1,7 +1,10 @@
 """Train, test and document the model that one recipe describes.
 
-hf-spanner train                                   the quickstart
-accelerate launch recipes/train.py RECIPE.yaml training.seed=7       any recipe, with settings that win over the file
+hf-spanner train                                  the quickstart: a small corpus, a small encoder, a few minutes
+hf-spanner train RECIPE.yaml training.seed=7      any recipe, with settings that win over the file
+hf-spanner train --starter bopn > my.yaml         a commented recipe for files of your own
+
+`accelerate launch -m hf_spanner train RECIPE.yaml` trains on several devices.
 """
 
 import argparse
@@ -9,9 +12,12 @@ import json
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
+from string import Template
 from typing import Any
 
+import yaml
 from datasets import Dataset
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, set_seed
 from transformers.utils import logging as transformers_logging
@@ -23,22 +29,31 @@ from hf_spanner.calibration.fitting import (
     rows_fingerprint,
     scored_predictions,
 )
+from hf_spanner.commands.options import command_parser
 from hf_spanner.core.words import split_words, surface_offsets
 from hf_spanner.data.report import data_report
 from hf_spanner.data.schema import label_set
 from hf_spanner.methods import trainer_of
 from hf_spanner.metrics.span_ner.scoring import score_spans
+from hf_spanner.quickstart import RECIPE, STARTER
 from hf_spanner.training.model_card import write_model_card
 from hf_spanner.training.whole_files import write_whole
 
-HERE = Path(__file__).resolve().parents[2] / "recipes"
-QUICKSTART = HERE / "boundary_smoothing" / "quickstart.yaml"
+METHODS_FOLDER = files("hf_spanner.methods")
 NUM_SHOWN = 3
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Train, test and document the model that one recipe describes."""
-    recipe = read_recipe(arguments)
+    """Run a recipe, or print one to start from."""
+    given = parsed_arguments(arguments)
+    if given.starter is None:
+        run(read_recipe(given.settings))
+    else:
+        print(starter_recipe(given.starter), end="")
+
+
+def run(recipe: Recipe) -> None:
+    """Train, test and document the model of a recipe."""
     args = recipe.training
     quiet_noise(is_main=args.process_index == 0)
     set_seed(args.seed)
@@ -76,19 +91,36 @@ def main(arguments: Sequence[str] | None = None) -> None:
     trainer.end()
 
 
-def read_recipe(arguments: Sequence[str] | None) -> Recipe:
-    """The recipe of a command line; without a file the quickstart, whose data lies beside this program."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("recipe", nargs="?", help="YAML file; the quickstart if left out")
-    parser.add_argument("overrides", nargs="*", help="settings such as training.seed=7 or data.test=FILE")
+def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Options of the command line."""
+    parser = command_parser("train", __doc__)
+    parser.usage = "hf-spanner train [RECIPE.yaml] [SECTION.KEY=VALUE ...]\n       hf-spanner train --starter METHOD"
+    parser.add_argument(
+        "settings", nargs="*", metavar="RECIPE.yaml, SECTION.KEY=VALUE", help="the quickstart if left out"
+    )
+    parser.add_argument(
+        "--starter",
+        choices=[method for method in METHODS if (METHODS_FOLDER / method / "starter.yaml").is_file()],
+        help="print a recipe for your own files with this method, and train nothing",
+    )
     given = parser.parse_args(arguments)
-    if given.recipe is not None and "=" not in given.recipe:
-        return Recipe.from_yaml(given.recipe, given.overrides)
-    overrides = given.overrides if given.recipe is None else [given.recipe, *given.overrides]
-    data = [
-        f"data.{split}={json.dumps(str(HERE / f'quickstart_data/{split}.jsonl'))}" for split in ("train", "dev", "test")
-    ]
-    return Recipe.from_yaml(QUICKSTART, [*data, *overrides])
+    if given.starter is not None and given.settings:
+        parser.error(f"--starter takes no recipe and no settings, got {' '.join(given.settings)}")
+    return given
+
+
+def starter_recipe(method: str) -> str:
+    """A commented recipe of a method for files of one's own."""
+    of_method = yaml.safe_load((METHODS_FOLDER / method / "starter.yaml").read_text(encoding="utf-8"))
+    texts = {name: text.rstrip("\n") for name, text in of_method.items()}
+    return Template(STARTER.read_text(encoding="utf-8")).substitute(texts, method=method)
+
+
+def read_recipe(settings: Sequence[str]) -> Recipe:
+    """The recipe of a command line, a file and settings that win over it; without a file the quickstart."""
+    if settings and "=" not in settings[0]:
+        return Recipe.from_yaml(settings[0], settings[1:])
+    return Recipe.from_yaml(RECIPE, settings)
 
 
 def quiet_noise(*, is_main: bool) -> None:

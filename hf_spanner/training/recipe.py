@@ -16,7 +16,6 @@ from hf_spanner.data.readers import load_rows
 from hf_spanner.methods import METHODS, training_arguments_of
 from hf_spanner.training.trainer import SpanNERTrainingArguments
 
-QUICKSTART_FOLDER = Path(HF_HOME) / "hf_spanner" / "quickstart"
 PACKAGE_PREFIX = "package:"
 EXPONENT = re.compile(r"[-+]?\d+\.?\d*[eE][-+]?\d+")
 SECTIONS = ("data", "model", "training", "paper")
@@ -41,7 +40,7 @@ class RecipeData:
 
     Args:
         source: A folder with one file a split, or a data set name on the Hub.
-        train: A file, in place of `source`.
+        train: A file, in place of `source`; as `package:<import name>/<file>` one inside an installed package.
         dev: A file, in place of `source`.
         test: A file, in place of `source`.
         options: Options of `load_rows` by name, such as `scheme` or `on_error`.
@@ -59,7 +58,7 @@ class RecipeData:
         for name, split in SPLITS.items():
             path = {"train": self.train, "dev": self.dev, "test": self.test}[name]
             if path is not None:
-                rows[name] = load_rows(path, **self.options)
+                rows[name] = load_rows(installed_path(path), **self.options)
             elif self.source is not None:
                 rows[name] = load_rows(self.source, split=split, **self.options)
             else:
@@ -151,17 +150,26 @@ class Recipe:
     @property
     def encoder_folder(self) -> str:
         """The encoder as `from_pretrained` takes it; a folder inside an installed package is looked up."""
-        if not self.encoder.startswith(PACKAGE_PREFIX):
-            return self.encoder
-        package, _, folder = self.encoder.removeprefix(PACKAGE_PREFIX).partition("/")
-        spec = find_spec(package)
-        if spec is None or not spec.submodule_search_locations:
-            raise ValueError(f"encoder {self.encoder} needs the package {package}, which is not installed")
-        path = Path(spec.submodule_search_locations[0]) / folder
-        leaves = ".." in Path(folder).parts or Path(folder).is_absolute()
-        if leaves or not path.is_dir():
-            raise ValueError(f"encoder {self.encoder}: {package} has no folder {folder!r}")
-        return str(path)
+        return installed_path(self.encoder)
+
+
+def installed_path(source: str) -> str:
+    """The source itself, or the path of what `package:<import name>/<path>` names inside an installed package.
+
+    Raises:
+        ValueError: If the package is not installed, or holds no such file or folder.
+    """
+    if not source.startswith(PACKAGE_PREFIX):
+        return source
+    package, _, inner = source.removeprefix(PACKAGE_PREFIX).partition("/")
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise ValueError(f"{source} needs the package {package}, which is not installed")
+    path = Path(spec.submodule_search_locations[0]) / inner
+    leaves = ".." in Path(inner).parts or Path(inner).is_absolute()
+    if leaves or not path.exists():
+        raise ValueError(f"{source}: {package} has no file or folder {inner!r}")
+    return str(path)
 
 
 class _StrictLoader(yaml.SafeLoader):

@@ -17,6 +17,7 @@ from cast import COINS, CastBuilder, Character, Mention, Phrase, invented_names,
 from ceiling import readme_numbers
 
 FOLDER = Path(__file__).parent
+PACKAGED = FOLDER.parents[1] / "hf_spanner" / "quickstart"  # the rows travel with the package
 SENTENCES = {"train": 2000, "dev": 400, "test": 600}
 TEXT_SEED = 20220518
 COIN_SEED = 33  # the first from 1 on whose coins in test all lie within one standard deviation (README)
@@ -279,17 +280,17 @@ def coin_rows(sentence: Sentence) -> Iterator[dict[str, object]]:
             }
 
 
-def files() -> dict[str, str]:
-    """Text of every generated file by name, the README with its block of numbers filled in."""
+def files() -> dict[Path, str]:
+    """Text of every generated file by path, the README with its block of numbers filled in."""
     splits = corpus()
-    contents = {f"{split}.jsonl": json_lines(map(row_of, rows)) for split, rows in splits.items()}
+    contents = {PACKAGED / f"{split}.jsonl": json_lines(map(row_of, rows)) for split, rows in splits.items()}
     coin_records = [record for sentence in splits["test"] for record in coin_rows(sentence)]
-    contents["test_coins.jsonl"] = json_lines(iter(coin_records))
+    contents[FOLDER / "test_coins.jsonl"] = json_lines(iter(coin_records))
     readme = (FOLDER / "README.md").read_text(encoding="utf-8")
     before, _, rest = readme.partition(MARKS[0])
     _, _, after = rest.partition(MARKS[1])
     rows = {split: [row_of(sentence) for sentence in sentences] for split, sentences in splits.items()}
-    contents["README.md"] = before + MARKS[0] + readme_numbers(rows, coin_records) + MARKS[1] + after
+    contents[FOLDER / "README.md"] = before + MARKS[0] + readme_numbers(rows, coin_records) + MARKS[1] + after
     return contents
 
 
@@ -303,8 +304,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="compare only; exit code 1 if a file differs")
     is_check = parser.parse_args().check
-    for name, text in files().items():
-        path = FOLDER / name
+    for path, text in files().items():
         if not is_check:
             path.write_text(text, encoding="utf-8", newline="\n")
         elif not path.exists() or path.read_bytes() != text.encode("utf-8"):

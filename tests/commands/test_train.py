@@ -18,7 +18,9 @@ from transformers import AutoModel, AutoTokenizer, pipeline
 
 from hf_spanner import Recipe, SpanNERModel
 
-RECIPES = Path(__file__).parents[2] / "recipes"
+ROOT = Path(__file__).parents[2]
+RECIPES = ROOT / "recipes"
+METHODS_WITH_STARTER = sorted(path.parent.name for path in (ROOT / "hf_spanner" / "methods").glob("*/starter.yaml"))
 
 
 @pytest.fixture(autouse=True)
@@ -167,14 +169,46 @@ def test_settings_alone_run_the_quickstart(program: Callable, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     recipe = program("train").read_recipe(["training.seed=7", "training.use_cpu=true"])
     assert recipe.training.seed == 7
-    assert recipe.data.train == str(RECIPES / "quickstart_data" / "train.jsonl")
-    assert all(Path(file).is_file() for file in (recipe.data.train, recipe.data.dev, recipe.data.test))
+    assert {name: len(rows) for name, rows in recipe.data.load().items()} == {"train": 2000, "dev": 400, "test": 600}
 
 
 def test_own_data_wins_over_the_quickstarts(program: Callable) -> None:
     recipe = program("train").read_recipe(["data.test=mine.jsonl", "training.use_cpu=true"])
     assert recipe.data.test == "mine.jsonl"
-    assert recipe.data.dev == str(RECIPES / "quickstart_data" / "dev.jsonl")
+    assert recipe.data.dev == "package:hf_spanner/quickstart/dev.jsonl"
+
+
+@pytest.mark.parametrize("method", METHODS_WITH_STARTER)
+def test_a_starter_trains_on_own_files_as_it_is(
+    method: str,
+    program: Callable,
+    tiny_encoder: Path,
+    rows: list,
+    write_jsonl: Callable,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for split in ("train", "dev", "test"):
+        write_jsonl(f"{split}.jsonl", rows)
+    program("train").main(["--starter", method])
+    text = capsys.readouterr().out
+    Path("my.yaml").write_text(text, encoding="utf-8")
+    assert "$" not in text
+    assert all(len(line) <= 120 for line in text.splitlines())
+    smaller = ["num_encoder_layers=1", "lstm_layers=0"]
+    quick = ["num_train_epochs=1", "use_cpu=true", "disable_tqdm=true"]
+    program("train").main(
+        ["my.yaml", f"encoder={tiny_encoder}", *(f"model.{s}" for s in smaller), *(f"training.{s}" for s in quick)]
+    )
+    assert isinstance(pipeline("span-ner", model=f"outputs/my_{method}")("Ana met Bo in Oslo ."), list)
+
+
+def test_a_starter_takes_no_recipe_beside_it(program: Callable, capsys: pytest.CaptureFixture) -> None:
+    with pytest.raises(SystemExit):
+        program("train").main(["--starter", "bopn", "my.yaml"])
+    assert "--starter takes no recipe and no settings, got my.yaml" in capsys.readouterr().err
 
 
 def test_agreement_of_the_splitter_counts_words_and_entity_borders(program: Callable) -> None:
@@ -233,7 +267,7 @@ def test_summary_shows_three_sentences_that_have_entities(program: Callable) -> 
 @pytest.mark.slow
 def test_two_processes_train_write_once_and_end(recipe_file: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(RECIPES.parent)}
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     run = subprocess.run(
         [*command, str(RECIPES / "train.py"), str(recipe_file)],
         env=environment,

@@ -16,7 +16,9 @@ import pytest
 
 from hf_spanner.core.words import split_words
 
-FOLDER = Path(__file__).parents[2] / "recipes" / "quickstart_data"
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "recipes" / "quickstart_data"
+PACKAGED = ROOT / "hf_spanner" / "quickstart"
 LABELS = {"EVENT", "LOC", "ORG", "PER", "WORK"}
 
 
@@ -39,27 +41,27 @@ def corpus(generate: ModuleType):
 
 @pytest.fixture(scope="module")
 def rows() -> dict[str, list[dict]]:
-    return {split: json_lines(f"{split}.jsonl") for split in ("train", "dev", "test")}
+    return {split: json_lines(PACKAGED / f"{split}.jsonl") for split in ("train", "dev", "test")}
 
 
 @pytest.fixture(scope="module")
 def coin_records() -> list[dict]:
-    return json_lines("test_coins.jsonl")
+    return json_lines(FOLDER / "test_coins.jsonl")
 
 
-def json_lines(name: str) -> list[dict]:
-    return [json.loads(line) for line in (FOLDER / name).read_text(encoding="utf-8").splitlines()]
+def json_lines(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def check(folder: Path, hash_seed: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(folder / "generate.py"), "--check"]
-    environment = {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(FOLDER.parents[1])}
+    environment = {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 
 
 def test_committed_files_are_what_the_grammar_gives(generate: ModuleType):
-    for name, text in generate.files().items():
-        assert (FOLDER / name).read_bytes() == text.encode("utf-8"), name
+    for path, text in generate.files().items():
+        assert path.read_bytes() == text.encode("utf-8"), path
 
 
 def test_check_passes_under_another_hash_seed():
@@ -67,9 +69,10 @@ def test_check_passes_under_another_hash_seed():
 
 
 def test_check_names_the_file_that_differs(tmp_path: Path):
-    folder = tmp_path / "data"
+    folder, packaged = tmp_path / "recipes" / "data", tmp_path / "hf_spanner" / "quickstart"
     shutil.copytree(FOLDER, folder)
-    with (folder / "dev.jsonl").open("a", encoding="utf-8") as file:
+    shutil.copytree(PACKAGED, packaged)
+    with (packaged / "dev.jsonl").open("a", encoding="utf-8") as file:
         file.write("\n")
     result = check(folder, "0")
     assert result.returncode == 1
@@ -290,4 +293,4 @@ def test_calibration_errors_by_hand(ceiling: ModuleType):
 
 
 def test_files_are_small():
-    assert all(path.stat().st_size < 1_000_000 for path in FOLDER.iterdir() if path.is_file())
+    assert all(path.stat().st_size < 1_000_000 for path in [*FOLDER.iterdir(), *PACKAGED.iterdir()] if path.is_file())

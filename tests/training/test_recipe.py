@@ -163,10 +163,21 @@ def test_encoder_inside_a_package_is_looked_up(write: Write, tmp_path: Path, mon
     assert recipe.encoder_folder == str(folder)
     assert "carrier_of_encoders" not in sys.modules
     for absent in ("other", "..", "model/../..", str(tmp_path)):
-        with pytest.raises(ValueError, match=f"carrier_of_encoders has no folder '{absent}'"):
+        with pytest.raises(ValueError, match=f"carrier_of_encoders has no file or folder '{absent}'"):
             _ = Recipe.from_yaml(write(GOOD), [f"encoder=package:carrier_of_encoders/{absent}"]).encoder_folder
     with pytest.raises(ValueError, match="no_such_package, which is not installed"):
         _ = Recipe.from_yaml(write(GOOD), ["encoder=package:no_such_package/model"]).encoder_folder
+
+
+def test_data_inside_a_package_is_looked_up(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "carrier_of_rows"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "rows.conll").write_text("Oslo I-LOC\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    splits = [f"data.{split}=package:carrier_of_rows/rows.conll" for split in ("train", "dev", "test")]
+    rows = Recipe.from_yaml(write(GOOD), splits).data.load()
+    assert [list(of_split["tokens"]) for of_split in rows.values()] == [[["Oslo"]]] * 3
 
 
 def test_rows_are_read_from_files(write: Write, tmp_path: Path) -> None:
