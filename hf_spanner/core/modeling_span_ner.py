@@ -31,12 +31,15 @@ class SpanNEROutput(ModelOutput):
         loss: () float32, sum of sentence losses over the number of sentences.
         logits: Scores before softmax; the shape is the method's own.
         word_mask: (B, N) bool, as in the input.
+        loss_parts: (B,) float32 each, by name, without gradients: what the loss is made of, to be logged; None without
+            gold.
     """
 
     loss: Tensor | None = None
     # always set; ModelOutput wants a default of None behind its first field
     logits: Tensor = None  # type: ignore[assignment]
     word_mask: Tensor = None  # type: ignore[assignment]
+    loss_parts: dict[str, Tensor] | None = None
 
 
 class SpanNERModel(PreTrainedModel):
@@ -89,7 +92,8 @@ class SpanNERModel(PreTrainedModel):
         words = self.encode(input_ids, attention_mask, word_index, word_mask)  # (B, N, D)
         output = self.score_spans(words, word_mask, labels, self.decoding(decoding))
         if labels is not None:
-            losses = self.compute_loss(output, labels)  # (B,)
+            losses, parts = self.compute_loss(output, labels)  # (B,) and (B,) each
+            output.loss_parts = {name: values.detach() for name, values in parts.items()}
             output.loss = losses.sum() / (len(losses) if num_items_in_batch is None else num_items_in_batch)
         return output
 
@@ -103,8 +107,18 @@ class SpanNERModel(PreTrainedModel):
         """Output with the scores of spans, from (B, N, D) words. A method must give this."""
         raise NotImplementedError
 
-    def compute_loss(self, output: SpanNEROutput, labels: Tensor) -> Tensor:
-        """(B,) float32, one loss a sentence, finite and at least 0. A method must give this."""
+    def compute_loss(self, output: SpanNEROutput, labels: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """Loss of each sentence, and its parts by name. A method must give this.
+
+        Args:
+            output: What `score_spans` gave; it is only read.
+            labels: (B, G, 3) long gold (start, end, label), padding -100.
+
+        Returns:
+            (B,) float32, finite and at least 0, and what training logs beside it, (B,) float32 each. As parts are
+            computed in every step they never wait for the device, and costly ones are left out in evaluation. For a
+            ratio give its two sums, see `SpanNERTrainer.logged_parts`.
+        """
         raise NotImplementedError
 
     def candidate_spans(self, output: SpanNEROutput, decoding: Mapping[str, Any]) -> Tensor:

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from shutil import disk_usage
 from typing import Any, cast
@@ -232,10 +233,11 @@ class SpanNERTrainer(Trainer):
     ) -> Any:
         """Loss of a batch; the place of its windows is not the model's business."""
         inputs = {name: value for name, value in inputs.items() if name != "windows"}
-        loss, output = super().compute_loss(model, inputs, True, num_items_in_batch)
-        if model.training:
-            with torch.no_grad():
-                parts = self.loss_parts(cast(SpanNEROutput, output), inputs["labels"])
+        # for a loss function of the user's the library takes the labels out, and models choose by them what to score
+        scorer = model if self.compute_loss_func is None else partial(model, labels=inputs["labels"])
+        loss, output = super().compute_loss(cast(Any, scorer), inputs, True, num_items_in_batch)
+        parts = cast(SpanNEROutput, output).loss_parts
+        if model.training and parts is not None:
             num_sentences = len(inputs["word_mask"])
             num_items = num_sentences if num_items_in_batch is None else num_items_in_batch
             for name, values in parts.items():
@@ -243,12 +245,8 @@ class SpanNERTrainer(Trainer):
             self._num_steps = self._num_steps + num_sentences / num_items
         return (loss, output) if return_outputs else loss
 
-    def loss_parts(self, output: SpanNEROutput, labels: Tensor) -> dict[str, Tensor]:
-        """Parts of the sentence losses to log beside the loss, (B,) each by name; none unless a method names some."""
-        return {}
-
     def logged_parts(self, means: dict[str, float]) -> dict[str, float]:
-        """What is logged of the parts, given their means; a method may make ratios of them."""
+        """What is logged of the parts of the loss, given their means; a method may make ratios of them."""
         return means
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:

@@ -117,7 +117,7 @@ def test_randomness_that_a_method_draws_from_the_global_generator_is_the_same_at
 ) -> None:
     """A loss that is nothing but such a draw gives a level line."""
     model = tiny_model()
-    monkeypatch.setattr(model, "compute_loss", lambda output, labels: torch.rand(len(labels)))
+    monkeypatch.setattr(model, "compute_loss", lambda output, labels: (torch.rand(len(labels)), {}))
     losses = loss_landscape(model, tokenizer, {"dev": rows, "test": rows}, points=3).losses
     assert len({*losses["dev"], *losses["test"]}) == 1
 

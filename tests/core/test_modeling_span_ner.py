@@ -55,7 +55,7 @@ def test_the_base_gives_no_hook() -> None:
 def test_loss_is_the_sum_over_sentences_by_the_sentences_of_the_step(
     model: SpanNERModel, batch: dict[str, Tensor]
 ) -> None:
-    losses = model.compute_loss(model(**batch), batch["labels"])
+    losses, _ = model.compute_loss(model(**batch), batch["labels"])
     assert losses.shape == (5,)
     assert model(**batch).loss.item() == pytest.approx(losses.sum().item() / 5)
     assert model(**batch, num_items_in_batch=20).loss.item() == pytest.approx(losses.sum().item() / 20)

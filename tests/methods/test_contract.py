@@ -27,7 +27,7 @@ def sentence_losses(model: SpanNERModel, batch: dict[str, Tensor]) -> tuple[Span
     inputs = {name: value for name, value in batch.items() if name != "labels"}
     words = model.encode(**inputs)
     output = model.score_spans(words, batch["word_mask"], batch["labels"], model.decoding())
-    return output, model.compute_loss(output, batch["labels"])
+    return output, model.compute_loss(output, batch["labels"])[0]
 
 
 def candidates(model: SpanNERModel, batch: dict[str, Tensor]) -> list[set[Span]]:
@@ -95,6 +95,37 @@ def test_loss_is_one_finite_float32_number_a_sentence(
     assert losses.dtype == torch.float32
     assert losses.isfinite().all()
     assert (losses >= 0).all()
+
+
+def test_a_training_step_gives_parts_of_the_loss_without_gradients(
+    model: SpanNERModel, collator: SpanNERCollator, rows: Rows
+) -> None:
+    output = model.train()(**collator(rows))
+    assert all(part.shape == (len(rows),) and part.dtype == torch.float32 for part in output.loss_parts.values())
+    assert not any(part.requires_grad for part in output.loss_parts.values())
+    assert output.loss.requires_grad
+    assert model(**{name: value for name, value in collator(rows).items() if name != "labels"}).loss_parts is None
+
+
+def test_the_loss_writes_nothing_onto_the_output(model: SpanNERModel, collator: SpanNERCollator, rows: Rows) -> None:
+    batch = collator(rows)
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    output = model.score_spans(model.encode(**inputs), batch["word_mask"], batch["labels"], model.decoding())
+    before = dict(output)
+    model.compute_loss(output, batch["labels"])
+    assert dict(output).keys() == before.keys()
+    assert all(output[name] is value for name, value in before.items())
+
+
+def test_loss_and_parts_of_a_training_step_never_wait_for_the_device(
+    model: SpanNERModel, collator: SpanNERCollator, rows: Rows, no_synchronisation: Any
+) -> None:
+    batch = collator(rows)
+    output, _ = sentence_losses(model.train(), batch)
+    with no_synchronisation:
+        losses, _ = model.compute_loss(output, batch["labels"])
+    with pytest.raises(AssertionError), no_synchronisation:
+        losses.sum().item()
 
 
 def test_loss_of_a_batch_is_the_sum_over_the_number_of_items(

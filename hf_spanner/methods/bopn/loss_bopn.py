@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 IGNORED = -100
+TOTAL = "total_"  # before the name of a ratio: its denominator
 
 
 def offset_names(max_offset: int) -> list[str]:
@@ -107,3 +108,89 @@ def bopn_loss(logits: Tensor, targets: Tensor, is_cell: Tensor, *, label_smoothi
     if reduction == "sum":
         return sums
     return sums / (is_cell.sum(dim=(1, 2)) * targets.shape[-1]).clamp(min=1)
+
+
+def learning_parts(
+    best: Tensor,
+    targets: Tensor,
+    labels: Tensor,
+    is_upper: Tensor,
+    *,
+    max_offset: int,
+    min_votes: int,
+    pool_votes: bool,
+) -> dict[str, Tensor]:
+    """How well each offset label is learnt and what the votes are worth, as counts whose ratios are logged.
+
+    `accuracy_<label>` counts the cells of a label that are predicted so; `vote_reach` the gold spans that perfect
+    labels would recover by votes if their centre were missed, `vote_recall` the same with the predicted labels. Each
+    has its denominator under a name that begins with `TOTAL`.
+
+    Args:
+        best: (B, N, N, M) long, predicted labels.
+        targets: (B, N, N, M) long.
+        labels: (B, G, 3) long gold, padding -100.
+        is_upper: (B, N, N) bool, cells that count, since decoding reads no other.
+        max_offset: S.
+        min_votes: Start votes or end votes that are enough.
+        pool_votes: Count both together.
+
+    Returns:
+        (B,) float32 each.
+    """
+    names = offset_names(max_offset)
+    of_label, right = label_counts(best, targets, is_upper, len(names))  # (B, L) each
+    parts = {f"{TOTAL}accuracy_{name}": of_label[:, place] for place, name in enumerate(names)}
+    parts |= {f"accuracy_{name}": right[:, place] for place, name in enumerate(names)}
+    is_gold = labels[..., 0] >= 0  # (B, G)
+    for name, table in (("vote_reach", targets), ("vote_recall", best)):
+        votes = gold_votes(table, labels, is_upper, max_offset)  # (B, G, 2)
+        num_votes = votes.sum(dim=-1) if pool_votes else votes.amax(dim=-1)
+        parts[name] = ((num_votes >= min_votes) & is_gold).sum(dim=1).float()
+        parts[TOTAL + name] = is_gold.sum(dim=1).float()
+    return parts
+
+
+def label_counts(best: Tensor, targets: Tensor, is_upper: Tensor, num_offsets: int) -> tuple[Tensor, Tensor]:
+    """How many cells have each label, and how many of them are predicted right.
+
+    Args:
+        best: (B, N, N, M) long, predicted labels.
+        targets: (B, N, N, M) long.
+        is_upper: (B, N, N) bool, cells that count.
+        num_offsets: L.
+
+    Returns:
+        (B, L) float32 each.
+    """
+    counted = is_upper[..., None].expand_as(targets).flatten(1).float()  # (B, N N M)
+    zeros = counted.new_zeros(len(targets), num_offsets)
+    places = targets.flatten(1)
+    right = counted * (best == targets).flatten(1)
+    return zeros.scatter_add(1, places, counted), zeros.scatter_add(1, places, right)
+
+
+def gold_votes(best: Tensor, labels: Tensor, is_upper: Tensor, max_offset: int) -> Tensor:
+    """Start votes and end votes that each gold span gets from the cells around it.
+
+    Args:
+        best: (B, N, N, M) long, labels of the cells.
+        labels: (B, G, 3) long gold, padding -100.
+        is_upper: (B, N, N) bool, cells that vote.
+        max_offset: S.
+
+    Returns:
+        (B, G, 2) long.
+    """
+    moves = offset_moves(max_offset, best.device)[:-1]  # (L - 1, 2)
+    is_kind = moves != 0  # (L - 1, 2), start votes and end votes
+    last = best.shape[1] - 1
+    spans = torch.stack([labels[..., 0], labels[..., 1] - 1], dim=-1)  # (B, G, 2)
+    members = spans[:, :, None] + moves  # (B, G, L - 1, 2)
+    is_inside = ((members >= 0) & (members <= last)).all(dim=-1)  # (B, G, L - 1)
+    firsts, lasts = members.clamp(0, last).unbind(dim=-1)
+    sentence = torch.arange(len(best), device=best.device)[:, None, None]
+    types = labels[..., 2].clamp(min=0)[..., None]  # (B, G, 1)
+    found = best[sentence, firsts, lasts, types]  # (B, G, L - 1)
+    is_vote = (found == torch.arange(len(moves), device=best.device)) & is_inside & is_upper[sentence, firsts, lasts]
+    return (is_vote[..., None] & is_kind).sum(dim=2)

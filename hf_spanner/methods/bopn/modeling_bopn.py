@@ -1,7 +1,6 @@
 """BOPN (Tang et al. 2023): every pair of words predicts its boundary offset to a near entity of each type."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -15,7 +14,7 @@ from hf_spanner.core.modeling_span_ner import SpanNERModel, SpanNEROutput
 from hf_spanner.core.spans import pack_candidates
 from hf_spanner.core.word_encoder import word_lengths
 from hf_spanner.methods.bopn.configuration_bopn import BOPNConfig
-from hf_spanner.methods.bopn.loss_bopn import bopn_loss, cell_mask, offset_targets
+from hf_spanner.methods.bopn.loss_bopn import bopn_loss, cell_mask, learning_parts, offset_targets
 from hf_spanner.methods.bopn.offset_scores_bopn import (
     Convolution,
     OffsetConvolutions,
@@ -32,23 +31,13 @@ START_OF_OUT = 5.0  # logit of out above the others in a new model; 94 % of the 
 LINEAR_GELU = 2.0  # around it GELU is nearly linear
 
 
-@dataclass
-class BOPNOutput(SpanNEROutput):
-    """Adds to the common output; `logits` is (B, N, N, M, L), labels as in `offset_names`, out last.
-
-    Args:
-        targets: (B, N, N, M) long, what the loss compared with; None before a loss was taken.
-    """
-
-    targets: Tensor | None = None
-
-
 class BOPNModel(SpanNERModel):
     """Types are read with the sentence; each cell of (first word, last word, type) gets a distribution over L offsets.
 
     Time after the encoder: O(N^2 (d d_b + M L d_b)). Memory: O(N^2 M L) a sentence for the scores and the convolutions;
     span vectors are made in blocks of rows of at most `BLOCK_ELEMENTS` numbers (but at least one row), and where there
-    is more than one block, training makes them anew in its backward pass.
+    is more than one block, training makes them anew in its backward pass. `logits` of its output is (B, N, N, M, L),
+    labels as in `offset_names`, out last.
     """
 
     config: BOPNConfig
@@ -104,14 +93,14 @@ class BOPNModel(SpanNERModel):
 
     def score_spans(
         self, words: Tensor, word_mask: Tensor, labels: Tensor | None, decoding: Mapping[str, Any]
-    ) -> BOPNOutput:
+    ) -> SpanNEROutput:
         """Logits of all cells (Eq. 1 to 5), from what `encode` gives; `labels` and `decoding` have no part in them."""
         num_words = word_mask.shape[1]
         types, words = words.split([words.shape[1] - num_words, num_words], dim=1)
         scores = self._biaffine_scores(types, words)  # (B, N, N, M, L)
         if self.convolutions is not None:
             scores = self.convolutions(scores, cell_mask(word_mask, mask_lower=self.config.mask_lower))
-        return BOPNOutput(logits=scores, word_mask=word_mask)
+        return SpanNEROutput(logits=scores, word_mask=word_mask)
 
     def _biaffine_scores(self, types: Tensor, words: Tensor) -> Tensor:
         """(B, N, N, M, L) scores c_mij, in blocks of rows i; with `mask_lower` 0 in columns left of a block."""
@@ -142,18 +131,31 @@ class BOPNModel(SpanNERModel):
         scores = torch.baddbmm(biases.flatten(1)[:, None], cells, maps.flatten(1, 2).transpose(1, 2))  # (B, R C, M L)
         return scores.view(*vectors.shape[:3], *biases.shape[1:])
 
-    def compute_loss(self, output: BOPNOutput, labels: Tensor) -> Tensor:
-        """(B,) float32, cross entropy over the cells of a sentence (Eq. 7)."""
-        output.targets = offset_targets(
-            labels, output.word_mask, max_offset=self.config.max_offset, num_labels=output.logits.shape[3]
+    def compute_loss(self, output: SpanNEROutput, labels: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """Cross entropy over the cells of a sentence (Eq. 7), and in training how well the labels are learnt."""
+        config = self.config
+        targets = offset_targets(
+            labels, output.word_mask, max_offset=config.max_offset, num_labels=output.logits.shape[3]
         )
-        return bopn_loss(
+        losses = bopn_loss(
             output.logits,
-            output.targets,
-            cell_mask(output.word_mask, mask_lower=self.config.mask_lower),
-            label_smoothing=self.config.label_smoothing,
-            reduction=self.config.loss_reduction,
+            targets,
+            cell_mask(output.word_mask, mask_lower=config.mask_lower),
+            label_smoothing=config.label_smoothing,
+            reduction=config.loss_reduction,
         )
+        if not self.training:
+            return losses, {}
+        parts = learning_parts(
+            output.logits.argmax(dim=-1),
+            targets,
+            labels,
+            cell_mask(output.word_mask, mask_lower=True),
+            max_offset=config.max_offset,
+            min_votes=config.min_votes or max(1, config.max_offset),
+            pool_votes=config.pool_votes,
+        )
+        return losses, parts
 
     def candidate_spans(self, output: SpanNEROutput, decoding: Mapping[str, Any]) -> Tensor:
         """(B, K, 4) packed: predicted centres, and what votes add by `decode_mode` (section 3.3)."""

@@ -81,6 +81,20 @@ def boundary_smoothing_loss(logits: Tensor, targets: Tensor, is_legal: Tensor) -
     return losses.masked_fill(~is_legal, 0.0).sum(dim=(1, 2))
 
 
+def target_entropy(targets: Tensor, is_legal: Tensor) -> Tensor:
+    """The least that the loss can be, 0 with hard targets; beyond it lies the divergence of the model.
+
+    Args:
+        targets: (B, N, N, C + 1) float32.
+        is_legal: (B, N, N) bool.
+
+    Returns:
+        (B,) float32, summed over the legal spans of a sentence like the loss.
+    """
+    entropies = torch.special.entr(targets).sum(dim=-1)  # (B, N, N)
+    return entropies.masked_fill(~is_legal, 0.0).sum(dim=(1, 2))
+
+
 def _repeats(labels: Tensor) -> Tensor:
     """(B, G) bool: gold spans that equal an earlier one of their sentence."""
     is_equal = (labels[:, :, None] == labels[:, None]).all(dim=-1)  # (B, G, G)

@@ -1,7 +1,6 @@
 """Boundary Smoothing (Zhu and Li 2022): a biaffine classifier over all spans."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,25 +14,15 @@ from hf_spanner.methods.boundary_smoothing.loss_boundary_smoothing import (
     boundary_smoothing_loss,
     legal_spans,
     smoothed_targets,
+    target_entropy,
 )
-
-
-@dataclass
-class BoundarySmoothingOutput(SpanNEROutput):
-    """Adds to the common output; `logits` is (B, N, N, C + 1), cell (i, j) the span of words i to j, none last.
-
-    Args:
-        targets: (B, N, N, C + 1) float32, what the loss compared with; None before a loss was taken.
-    """
-
-    targets: Tensor | None = None
 
 
 class BoundarySmoothingModel(SpanNERModel):
     """Every span gets a distribution over types and none from its two boundary words and its width.
 
     Time after the encoder: O(N C d^2 + N^2 C d). Memory: O(N^2 C) a sentence; boundary vectors of a pair are never put
-    side by side.
+    side by side. `logits` of its output is (B, N, N, C + 1), cell (i, j) the span of words i to j, none last.
     """
 
     config: BoundarySmoothingConfig
@@ -50,23 +39,24 @@ class BoundarySmoothingModel(SpanNERModel):
 
     def score_spans(
         self, words: Tensor, word_mask: Tensor, labels: Tensor | None, decoding: Mapping[str, Any]
-    ) -> BoundarySmoothingOutput:
+    ) -> SpanNEROutput:
         """Logits of all spans (Eq. 1); `labels` and `decoding` have no part in them."""
         starts = self.start_layer(self.dropout(words)).relu()  # (B, N, d)
         ends = self.end_layer(self.dropout(words)).relu()  # (B, N, d)
-        return BoundarySmoothingOutput(logits=self.biaffine(starts, ends), word_mask=word_mask)
+        return SpanNEROutput(logits=self.biaffine(starts, ends), word_mask=word_mask)
 
-    def compute_loss(self, output: BoundarySmoothingOutput, labels: Tensor) -> Tensor:
-        """(B,) float32, cross entropy with smoothed targets summed over the spans of a sentence (Eq. 4)."""
+    def compute_loss(self, output: SpanNEROutput, labels: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """Cross entropy with smoothed targets summed over a sentence's spans (Eq. 4), and in training its floor."""
         is_legal = legal_spans(output.word_mask)
-        output.targets = smoothed_targets(
+        targets = smoothed_targets(
             labels,
             is_legal,
             epsilon=self.config.smoothing_epsilon,
             distance=self.config.smoothing_distance,
             num_labels=output.logits.shape[-1] - 1,
         )
-        return boundary_smoothing_loss(output.logits, output.targets, is_legal)
+        losses = boundary_smoothing_loss(output.logits, targets, is_legal)
+        return losses, {"target_entropy": target_entropy(targets, is_legal)} if self.training else {}
 
     def candidate_spans(self, output: SpanNEROutput, decoding: Mapping[str, Any]) -> Tensor:
         """(B, K, 4) packed: each legal span whose likeliest class is a type, with that class's softmax probability."""

@@ -2,11 +2,6 @@
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
-from hf_spanner.methods.boundary_smoothing.loss_boundary_smoothing import legal_spans
-from hf_spanner.methods.boundary_smoothing.modeling_boundary_smoothing import BoundarySmoothingOutput
 from hf_spanner.training.trainer import SpanNERTrainer, SpanNERTrainingArguments
 
 
@@ -28,10 +23,3 @@ class BoundarySmoothingTrainer(SpanNERTrainer):
 
     The loss is that entropy plus the divergence of the model from the targets, which alone can reach 0.
     """
-
-    def loss_parts(self, output: BoundarySmoothingOutput, labels: Tensor) -> dict[str, Tensor]:
-        """(B,) float32 `target_entropy`, summed over the legal spans of a sentence like the loss."""
-        is_legal = legal_spans(output.word_mask)
-        assert output.targets is not None  # the loss was taken
-        entropies = torch.special.entr(output.targets).sum(dim=-1)  # (B, N, N)
-        return {"target_entropy": entropies.masked_fill(~is_legal, 0.0).sum(dim=(1, 2))}

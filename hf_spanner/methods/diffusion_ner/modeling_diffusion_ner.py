@@ -16,6 +16,7 @@ from hf_spanner.methods.diffusion_ner.configuration_diffusion_ner import Diffusi
 from hf_spanner.methods.diffusion_ner.denoiser_diffusion_ner import Denoiser, Sentence, gathered
 from hf_spanner.methods.diffusion_ner.loss_diffusion_ner import (
     denoising_losses,
+    denoising_parts,
     matched_gold,
     matching_costs,
     unique_gold,
@@ -49,10 +50,6 @@ class DiffusionNEROutput(SpanNEROutput):
         right: (B, R K, N) float32, the same for the right boundary.
         span_mask: (B, R K) bool, spans that exist; None: all.
         path: (B, S + 1, R K, 2) long, first and last word: noise, then the prediction of each of S steps.
-        gold: (B, G, 3) long, gold spans that the loss took; None before a loss was taken, as the following.
-        matched: (B, R K) long, index into `gold` or -1.
-        boundary_loss: (B,) float32, not weighted.
-        type_loss: (B,) float32, not weighted.
     """
 
     # always set; ModelOutput wants a default of None behind its first field
@@ -60,10 +57,6 @@ class DiffusionNEROutput(SpanNEROutput):
     right: Tensor = None  # type: ignore[assignment]
     span_mask: Tensor | None = None
     path: Tensor = None  # type: ignore[assignment]
-    gold: Tensor | None = None
-    matched: Tensor | None = None
-    boundary_loss: Tensor | None = None
-    type_loss: Tensor | None = None
 
 
 class DiffusionNERModel(SpanNERModel):
@@ -97,25 +90,31 @@ class DiffusionNERModel(SpanNERModel):
             return self._denoised_gold(sentence, unique_gold(labels, word_mask))
         return self._denoised_noise(sentence, decoding)
 
-    def compute_loss(self, output: DiffusionNEROutput, labels: Tensor) -> Tensor:
-        """(B,) float32, weighted sum of boundary and type loss after matching the scored spans with gold."""
+    def compute_loss(self, output: DiffusionNEROutput, labels: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """Weighted sum of boundary and type loss after matching, both unweighted, and how far denoising went."""
         config = self.config
-        output.gold = unique_gold(labels, output.word_mask)
-        left, right, types = (scores.detach() for scores in self._probabilities(output))
-        costs = matching_costs(left, right, types, output.gold)
-        output.matched = matched_gold(costs, output.span_mask, repeat_targets=config.repeat_targets)
-        output.boundary_loss, output.type_loss = denoising_losses(
+        gold = unique_gold(labels, output.word_mask)
+        matched = self.matched(output, gold)
+        boundary_loss, type_loss = denoising_losses(
             output.left,
             output.right,
             output.logits,
-            output.matched,
-            output.gold,
+            matched,
+            gold,
             word_mask=output.word_mask,
             span_mask=output.span_mask,
             boundary_loss=config.boundary_loss,
             none_weight=config.none_weight,
         )
-        return config.boundary_loss_weight * output.boundary_loss + config.type_loss_weight * output.type_loss
+        losses = config.boundary_loss_weight * boundary_loss + config.type_loss_weight * type_loss
+        parts = {"boundary_loss": boundary_loss, "type_loss": type_loss}
+        return losses, parts | denoising_parts(output.path, matched, gold)
+
+    def matched(self, output: DiffusionNEROutput, gold: Tensor) -> Tensor:
+        """(B, R K) long: index into (B, G, 3) gold of the span that each scored span is matched with, or -1."""
+        left, right, types = (scores.detach() for scores in self._probabilities(output))
+        costs = matching_costs(left, right, types, gold)
+        return matched_gold(costs, output.span_mask, repeat_targets=self.config.repeat_targets)
 
     def candidate_spans(self, output: DiffusionNEROutput, decoding: Mapping[str, Any]) -> Tensor:
         """(B, P, 4) packed: denoised spans with a type, left before right, whose probabilities sum to more than phi.

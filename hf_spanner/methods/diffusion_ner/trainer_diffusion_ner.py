@@ -3,13 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
-from hf_spanner.core.spans import span_iou
-from hf_spanner.methods.diffusion_ner.modeling_diffusion_ner import DiffusionNERModel, DiffusionNEROutput
+from hf_spanner.methods.diffusion_ner.loss_diffusion_ner import IOU_PARTS
+from hf_spanner.methods.diffusion_ner.modeling_diffusion_ner import DiffusionNERModel
 from hf_spanner.training.trainer import SpanNERTrainer, SpanNERTrainingArguments
 
 
@@ -87,37 +86,12 @@ class DiffusionNERTrainer(SpanNERTrainer):
         self.lr_scheduler = LambdaLR(scheduler.optimizer, factors)
         return self.lr_scheduler
 
-    def loss_parts(self, output: DiffusionNEROutput, labels: Tensor) -> dict[str, Tensor]:
-        """(B,) float32 each; the two IoU are 0 in a sentence without matched spans, see `logged_parts`."""
-        assert output.gold is not None  # the loss was taken
-        assert output.matched is not None
-        assert output.boundary_loss is not None
-        assert output.type_loss is not None
-        is_matched = output.matched >= 0  # (B, K)
-        counts = is_matched.sum(dim=1)  # (B,)
-        parts = {
-            "boundary_loss": output.boundary_loss,
-            "type_loss": output.type_loss,
-            "matched_share": counts / is_matched.shape[1],
-            "gold_share": (counts > 0).float(),
-        }
-        for name, place in IOU_PARTS.items():
-            spans = output.path[:, place]  # (B, K, 2)
-            overlaps = span_iou(spans + torch.tensor([0, 1], device=spans.device), output.gold[..., :2])  # (B, K, G)
-            of_matched = overlaps.gather(2, output.matched.clamp(min=0)[..., None])[..., 0]  # (B, K)
-            total = of_matched.clamp(min=0).masked_fill(~is_matched, 0.0).sum(dim=1)
-            parts[name] = total / counts.clamp(min=1)
-        return parts
-
     def logged_parts(self, means: dict[str, float]) -> dict[str, float]:
         """Both IoU over the share of sentences with gold, which is not logged itself; none where it is 0."""
         logged = {name: means[name] for name in ("boundary_loss", "type_loss", "matched_share")}
         if means["gold_share"] == 0:
             return logged
         return logged | {name: means[name] / means["gold_share"] for name in IOU_PARTS}
-
-
-IOU_PARTS = {"iou_noisy": 0, "iou_denoised": -1}  # and where they stand in a path
 
 
 def frozen_first(factor: Any, num_frozen: float) -> Any:

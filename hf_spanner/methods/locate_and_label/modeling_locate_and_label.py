@@ -15,6 +15,8 @@ from hf_spanner.core.spans import Span, pack_spans
 from hf_spanner.core.word_encoder import word_lengths
 from hf_spanner.methods.locate_and_label.configuration_locate_and_label import LocateAndLabelConfig
 from hf_spanner.methods.locate_and_label.loss_locate_and_label import (
+    COUNTS,
+    LOSSES,
     assign_gold,
     classification_loss,
     filter_loss,
@@ -48,9 +50,6 @@ class LocateAndLabelOutput(SpanNEROutput):
         offsets: (B, K, 2) moves of both boundaries (zeros without a regressor).
         proposals: (P, 3) long, (sentence, start, end) of moved seeds that passed the filter; None in a training step.
         class_logits: (P, C + 1), none last; None in a training step.
-        losses: (B, 4) float32, filter, regression, overlap and classification loss, unweighted; with gold only.
-        counts: (B, 3) float32, positive seeds, proposals among them (kept by the filter) and how many of them
-            are moved exactly; with gold only.
     """
 
     words: Tensor | None = None
@@ -59,8 +58,6 @@ class LocateAndLabelOutput(SpanNEROutput):
     offsets: Tensor | None = None
     proposals: Tensor | None = None
     class_logits: Tensor | None = None
-    losses: Tensor | None = None
-    counts: Tensor | None = None
 
 
 class LocateAndLabelModel(SpanNERModel):
@@ -101,10 +98,12 @@ class LocateAndLabelModel(SpanNERModel):
             output.proposals, output.class_logits = self._classified_proposals(output)
         return output
 
-    def compute_loss(self, output: LocateAndLabelOutput, labels: Tensor) -> Tensor:
-        """(B,) float32, the four weighted losses, each a mean over the seeds of a sentence that it concerns.
+    def compute_loss(self, output: LocateAndLabelOutput, labels: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """The four weighted losses, each a mean over the seeds of a sentence that it concerns.
 
-        Gold that is no seed takes part as a positive one that has not to move (official code, not in the paper).
+        Gold that is no seed takes part as a positive one that has not to move (official code, not in the paper). Parts
+        are the losses, not weighted, and how many seeds are positive, how many of these the filter keeps (`proposals`),
+        and how many of those are moved exactly (`exact`).
         """
         config = self.config
         assert output.seeds is not None
@@ -132,11 +131,12 @@ class LocateAndLabelModel(SpanNERModel):
             masked_mean(overlap_loss(spans + offsets.float(), pairs.gold), is_positive),
             masked_mean(classification_loss(class_logits, classes, moved_weights), can_classify),
         ]
-        output.losses = torch.stack(losses, dim=1)  # (B, 4)
         is_kept = is_positive & self._passes_filter(logits)
-        counted = torch.stack([is_positive, is_kept, is_kept & is_exact], dim=1)  # (B, 3, K + G)
-        output.counts = counted.sum(dim=-1).float()
-        return (output.losses * output.losses.new_tensor(self.loss_weights)).sum(dim=1)
+        counted = (is_positive, is_kept, is_kept & is_exact)  # (B, K + G) each
+        parts = dict(zip(LOSSES, losses, strict=True))
+        parts |= {name: is_counted.sum(dim=1).float() for name, is_counted in zip(COUNTS, counted, strict=True)}
+        weighted = [weight * loss for weight, loss in zip(self.loss_weights, losses, strict=True)]
+        return torch.stack(weighted).sum(dim=0), parts
 
     @property
     def loss_weights(self) -> list[float]:

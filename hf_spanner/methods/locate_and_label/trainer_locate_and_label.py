@@ -2,13 +2,8 @@
 
 from dataclasses import dataclass
 
-from torch import Tensor
-
-from hf_spanner.methods.locate_and_label.modeling_locate_and_label import LocateAndLabelOutput
+from hf_spanner.methods.locate_and_label.loss_locate_and_label import COUNTS, LOSSES
 from hf_spanner.training.trainer import SpanNERTrainer, SpanNERTrainingArguments
-
-LOSSES = ("filter_loss", "regression_loss", "overlap_loss", "classification_loss")
-COUNTS = ("positives", "proposals", "exact")
 
 
 @dataclass
@@ -30,13 +25,6 @@ class LocateAndLabelTrainer(SpanNERTrainer):
     `filter_recall` is the share of positive seeds that the filter keeps, `exact_moves` the share of these proposals
     whose moved boundaries are those of the gold span.
     """
-
-    def loss_parts(self, output: LocateAndLabelOutput, labels: Tensor) -> dict[str, Tensor]:
-        """(B,) float32 each: the losses, and for each sentence the counts that the shares are made of."""
-        assert output.losses is not None  # the loss was taken
-        assert output.counts is not None
-        columns = [*output.losses.detach().unbind(dim=1), *output.counts.unbind(dim=1)]
-        return dict(zip((*LOSSES, *COUNTS), columns, strict=True))
 
     def logged_parts(self, means: dict[str, float]) -> dict[str, float]:
         """Losses as they are, counts as shares; nothing of a head or of seeds that do not exist."""

@@ -5,15 +5,15 @@ from typing import Any
 from method_facts import SURE, MethodFacts
 from torch import Tensor, nn
 
+from hf_spanner import SpanNEROutput
 from hf_spanner.methods.bopn.loss_bopn import offset_targets
-from hf_spanner.methods.bopn.modeling_bopn import BOPNOutput
 
 
-def perfect_scores(model: Any, words: Tensor, word_mask: Tensor, labels: Tensor) -> BOPNOutput:
+def perfect_scores(model: Any, words: Tensor, word_mask: Tensor, labels: Tensor) -> SpanNEROutput:
     """The offset label of each cell, certain."""
     max_offset = model.config.max_offset
     targets = offset_targets(labels, word_mask, max_offset=max_offset, num_labels=model.config.num_labels)
-    return BOPNOutput(logits=SURE * nn.functional.one_hot(targets, 4 * max_offset + 2).float(), word_mask=word_mask)
+    return SpanNEROutput(logits=SURE * nn.functional.one_hot(targets, 4 * max_offset + 2).float(), word_mask=word_mask)
 
 
 FACTS = MethodFacts(

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from hf_spanner.methods.bopn.loss_bopn import bopn_loss, cell_mask, offset_moves, offset_names, offset_targets
+from hf_spanner.methods.bopn.loss_bopn import (
+    bopn_loss,
+    cell_mask,
+    gold_votes,
+    label_counts,
+    offset_moves,
+    offset_names,
+    offset_targets,
+)
 
 Gold = tuple[int, int, int]  # start, end (half-open), label
 CPU = torch.device("cpu")
@@ -252,3 +260,27 @@ def test_loss_is_taken_in_float32() -> None:
     loss = bopn_loss(logits, targets, torch.ones(1, 2, 2, dtype=torch.bool), label_smoothing=0.0, reduction="sum")
     assert loss.dtype == torch.float32
     assert loss.item() == pytest.approx(2400.0)
+
+
+def test_counts_of_labels_by_hand() -> None:
+    """Two words, S = 0, one type; the lower cell (1, 0) does not count: centre right, out 1 of 2 right."""
+    targets = torch.tensor([[[[0], [1]], [[0], [1]]]])
+    best = torch.tensor([[[[0], [1]], [[1], [0]]]])
+    is_upper = cell_mask(torch.ones(1, 2, dtype=torch.bool), mask_lower=True)
+    of_label, right = label_counts(best, targets, is_upper, 2)
+    assert of_label.tolist() == [[1.0, 2.0]]
+    assert right.tolist() == [[1.0, 1.0]]
+
+
+def test_votes_for_gold_by_hand() -> None:
+    """(1, 2) in six words, S = 2, perfect labels. Start votes: (0, 2), (2, 2); end votes: (1, 1), (1, 3), (1, 4).
+
+    With (1, 3) wrongly out there are two end votes. (0, 0) in a sentence of one word gets no vote, padding neither.
+    """
+    word_mask = torch.arange(6) < torch.tensor([[6], [1]])
+    labels = torch.tensor([[[1, 3, 0]], [[0, 1, 0]]])
+    targets = offset_targets(labels, word_mask, max_offset=2, num_labels=1)
+    is_upper = cell_mask(word_mask, mask_lower=True)
+    assert gold_votes(targets, labels, is_upper, 2).tolist() == [[[2, 3]], [[0, 0]]]
+    targets[0, 1, 3, 0] = 9
+    assert gold_votes(targets, labels, is_upper, 2).tolist() == [[[2, 2]], [[0, 0]]]

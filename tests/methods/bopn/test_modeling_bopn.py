@@ -21,10 +21,9 @@ from transformers import (
     XLMRobertaConfig,
 )
 
-from hf_spanner import SpanNERCollator, SpanNERModel
+from hf_spanner import SpanNERCollator, SpanNERModel, SpanNEROutput
 from hf_spanner.core.spans import unpack_spans
 from hf_spanner.methods.bopn import BOPNConfig, BOPNModel, modeling_bopn
-from hf_spanner.methods.bopn.modeling_bopn import BOPNOutput
 
 LABELS = ("LOC", "ORG", "PER")
 SIZES = {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
@@ -198,9 +197,16 @@ def test_no_tensor_outgrows_the_scores(
     labels = torch.tensor([[[1, 3, 0]]])
     with largest_tensor as largest:
         output = model.score_spans(states, word_mask, labels, model.decoding())
-        model.compute_loss(output, labels).sum().backward()
+        model.compute_loss(output, labels)[0].sum().backward()
     assert largest.num_elements <= max(2**16, num_words**2 * num_types * num_offsets, 2 * width * width)
     assert largest.num_elements < num_words**2 * width
+
+
+def test_scores_never_wait_for_the_device(bopn: Make, no_synchronisation: Any) -> None:
+    model, batch = bopn().train(), batch_of(6, 1)
+    states = model.encode(**batch)
+    with no_synchronisation:
+        model.score_spans(states, batch["word_mask"], None, model.decoding())
 
 
 @pytest.mark.parametrize("mask_lower", [False, True])
@@ -258,7 +264,7 @@ def test_a_call_chooses_how_votes_count(bopn: Make) -> None:
     logits[..., 9] = 5.0
     for i, j, label in [(0, 2, 2), (2, 2, 5), (4, 4, 4)]:
         logits[0, i, j, 1, label] = 9.0
-    output = BOPNOutput(logits=logits, word_mask=torch.ones(1, 6, dtype=torch.bool))
+    output = SpanNEROutput(logits=logits, word_mask=torch.ones(1, 6, dtype=torch.bool))
     both, centre = [(1, 3, 1), (4, 5, 1)], [(4, 5, 1)]
     for settings, expected in [
         ({}, both),

@@ -5,11 +5,11 @@ from typing import Any
 from method_facts import MethodFacts
 from torch import Tensor
 
+from hf_spanner import SpanNEROutput
 from hf_spanner.methods.boundary_smoothing.loss_boundary_smoothing import legal_spans, smoothed_targets
-from hf_spanner.methods.boundary_smoothing.modeling_boundary_smoothing import BoundarySmoothingOutput
 
 
-def perfect_scores(model: Any, words: Tensor, word_mask: Tensor, labels: Tensor) -> BoundarySmoothingOutput:
+def perfect_scores(model: Any, words: Tensor, word_mask: Tensor, labels: Tensor) -> SpanNEROutput:
     """Logarithms of the smoothed targets."""
     config = model.config
     targets = smoothed_targets(
@@ -19,7 +19,7 @@ def perfect_scores(model: Any, words: Tensor, word_mask: Tensor, labels: Tensor)
         distance=config.smoothing_distance,
         num_labels=config.num_labels,
     )
-    return BoundarySmoothingOutput(logits=targets.log(), word_mask=word_mask)
+    return SpanNEROutput(logits=targets.log(), word_mask=word_mask)
 
 
 FACTS = MethodFacts(

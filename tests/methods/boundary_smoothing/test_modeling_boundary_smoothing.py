@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 from transformers import AutoModel
 
-from hf_spanner.core.modeling_span_ner import SpanNERModel
+from hf_spanner.core.modeling_span_ner import SpanNERModel, SpanNEROutput
 from hf_spanner.methods.boundary_smoothing import BoundarySmoothingConfig, BoundarySmoothingModel
 from hf_spanner.methods.boundary_smoothing.loss_boundary_smoothing import boundary_smoothing_loss, legal_spans
-from hf_spanner.methods.boundary_smoothing.modeling_boundary_smoothing import Biaffine, BoundarySmoothingOutput
+from hf_spanner.methods.boundary_smoothing.modeling_boundary_smoothing import Biaffine
 
 LABELS = ("LOC", "ORG", "PER")
 
@@ -185,7 +185,7 @@ def test_candidates_equal_a_literal_twin(dtype: torch.dtype, model: SpanNERModel
     word_mask = torch.tensor(mask)
     torch.manual_seed(data.draw(st.integers(0, 1000)))
     logits = torch.randn(batch_size, num_words, num_words, 4).mul(2).round(decimals=1).to(dtype)
-    output = BoundarySmoothingOutput(logits=logits, word_mask=word_mask)
+    output = SpanNEROutput(logits=logits, word_mask=word_mask)
     packed = model.candidate_spans(output, model.decoding())
     assert packed.dtype == torch.float32
     assert packed.shape[0] == batch_size
@@ -205,7 +205,7 @@ def test_candidates_hold_no_span_twice_and_pad_with_minus_100(model: SpanNERMode
     logits = torch.zeros(2, 4, 4, 4)
     logits[..., 1] = 5.0
     word_mask = torch.tensor([[True] * 4, [True, False, False, False]])
-    output = BoundarySmoothingOutput(logits=logits, word_mask=word_mask)
+    output = SpanNEROutput(logits=logits, word_mask=word_mask)
     packed = model.candidate_spans(output, model.decoding())
     assert packed.shape == (2, 10, 4)
     assert len({tuple(row[:2]) for row in packed[0].tolist()}) == 10
@@ -215,7 +215,7 @@ def test_candidates_hold_no_span_twice_and_pad_with_minus_100(model: SpanNERMode
 def test_nothing_likely_gives_an_empty_table(model: SpanNERModel) -> None:
     logits = torch.zeros(2, 3, 3, 4)
     logits[..., 3] = 1.0
-    output = BoundarySmoothingOutput(logits=logits, word_mask=torch.ones(2, 3, dtype=torch.bool))
+    output = SpanNEROutput(logits=logits, word_mask=torch.ones(2, 3, dtype=torch.bool))
     assert model.candidate_spans(output, model.decoding()).shape == (2, 0, 4)
     assert model.decode(output) == [[], []]
 
@@ -227,7 +227,7 @@ def test_perfect_scores_decode_to_the_gold_spans(model: SpanNERModel) -> None:
     logits[..., 3] = 4.0
     for start, end, label in gold:
         logits[0, start, end - 1, label] = 9.0
-    output = BoundarySmoothingOutput(logits=logits, word_mask=torch.ones(1, 6, dtype=torch.bool))
+    output = SpanNEROutput(logits=logits, word_mask=torch.ones(1, 6, dtype=torch.bool))
     spans = model.decode(output, {"overlap": "nested"})[0]
     assert [tuple(span[:3]) for span in spans] == gold
     assert all(span.score > 0.98 for span in spans)

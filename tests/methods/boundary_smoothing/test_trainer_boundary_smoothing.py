@@ -33,10 +33,9 @@ def test_defaults_are_the_recipe_of_the_paper(tmp_path: Path) -> None:
 
 
 def test_target_entropy_of_each_sentence_by_hand(tiny_model: Make, trainer_for: Make) -> None:
-    model = tiny_model(smoothing_epsilon=0.2)
-    trainer = trainer_for(model, [TEN_WORDS])
-    batch = trainer.span_collator([ONE_WORD, TEN_WORDS, {**TEN_WORDS, "entities": []}])
-    parts = trainer.loss_parts(model(**batch), batch["labels"])
+    model = tiny_model(smoothing_epsilon=0.2).train()
+    batch = trainer_for(model, [TEN_WORDS]).span_collator([ONE_WORD, TEN_WORDS, {**TEN_WORDS, "entities": []}])
+    parts = model(**batch).loss_parts
     assert list(parts) == ["target_entropy"]
     assert parts["target_entropy"].tolist() == pytest.approx([0.0, FULL_RING, 0.0], abs=1e-5)
     assert pytest.approx(1.294463, abs=1e-6) == FULL_RING
@@ -46,15 +45,15 @@ def test_loss_reaches_the_target_entropy_where_the_model_equals_the_targets(
     tiny_model: Make, trainer_for: Make
 ) -> None:
     """Cross entropy is entropy plus divergence."""
-    model = tiny_model(smoothing_epsilon=0.2)
-    trainer = trainer_for(model, [TEN_WORDS])
-    batch = trainer.span_collator([TEN_WORDS])
+    model = tiny_model(smoothing_epsilon=0.2).train()
+    batch = trainer_for(model, [TEN_WORDS]).span_collator([TEN_WORDS])
     output = model(**batch)
     is_legal = legal_spans(output.word_mask)
     targets = smoothed_targets(batch["labels"], is_legal, epsilon=0.2, distance=1, num_labels=3)
     output.logits = targets.clamp(min=1e-12).log()
-    assert model.compute_loss(output, batch["labels"]).item() == pytest.approx(FULL_RING, abs=1e-5)
-    assert trainer.loss_parts(output, batch["labels"])["target_entropy"].item() == pytest.approx(FULL_RING, abs=1e-5)
+    losses, parts = model.compute_loss(output, batch["labels"])
+    assert losses.item() == pytest.approx(FULL_RING, abs=1e-5)
+    assert parts["target_entropy"].item() == pytest.approx(FULL_RING, abs=1e-5)
 
 
 @pytest.mark.parametrize("accumulated", [1, 2])
@@ -80,16 +79,3 @@ def test_hard_targets_have_no_floor(tiny_model: Make, trainer_for: Make) -> None
     trainer = trainer_for(tiny_model(smoothing_epsilon=0.0), [TEN_WORDS])
     trainer.train()
     assert [entry["target_entropy"] for entry in trainer.state.log_history if "loss" in entry] == [0.0]
-
-
-def test_parts_are_computed_without_waiting_for_the_device(
-    tiny_model: Make, trainer_for: Make, no_synchronisation: Any
-) -> None:
-    model = tiny_model()
-    trainer = trainer_for(model, [TEN_WORDS])
-    batch = trainer.span_collator([TEN_WORDS, ONE_WORD])
-    output = model(**batch)
-    with no_synchronisation:
-        trainer.loss_parts(output, batch["labels"])
-    with pytest.raises(AssertionError), no_synchronisation:
-        output.loss.item()

@@ -14,6 +14,7 @@ from torch import Tensor
 from hf_spanner.methods.diffusion_ner.loss_diffusion_ner import (
     boundary_losses,
     denoising_losses,
+    denoising_parts,
     matched_gold,
     matching_costs,
     type_losses,
@@ -268,3 +269,19 @@ def test_gradients_equal_finite_differences(kind: str) -> None:
                 moved.append(total(*changed).item())
             slope = (moved[0] - moved[1]) / 2e-2
             assert inputs[place].grad[index].item() == pytest.approx(slope, abs=2e-3), (place, index, one.shape)
+
+
+def test_denoising_parts_by_hand() -> None:
+    """Two sentences of two spans; in the first both are matched with words 0 to 3, in the second, without gold, none.
+
+    Noise 0..1 has 2 of 4 words, 4..5 none, mean 1/4; denoised 0..3 has all and 0..1 half, mean 3/4.
+    """
+    path = torch.tensor([[[[0, 1], [4, 5]], [[0, 3], [0, 1]]], [[[0, 0], [1, 1]], [[0, 0], [1, 1]]]])
+    gold = torch.tensor([[[0, 4, 1]], [[-100, -100, -100]]])
+    parts = denoising_parts(path, torch.tensor([[0, 0], [-1, -1]]), gold)
+    assert {name: value.tolist() for name, value in parts.items()} == {
+        "matched_share": [1.0, 0.0],
+        "gold_share": [1.0, 0.0],
+        "iou_noisy": [0.25, 0.0],
+        "iou_denoised": [0.75, 0.0],
+    }

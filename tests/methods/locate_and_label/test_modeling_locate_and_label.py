@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from hf_spanner import SpanNERCollator, SpanNERModel
 from hf_spanner.core.spans import Span, unpack_spans
+from hf_spanner.methods.locate_and_label.loss_locate_and_label import LOSSES
 from hf_spanner.methods.locate_and_label.modeling_locate_and_label import (
     LocateAndLabelOutput,
     SpanHead,
@@ -111,7 +112,7 @@ def test_gold_that_is_no_seed_takes_part(tiny_model: Make, collator: SpanNERColl
     model = tiny_model("locate_and_label", seed_lengths=[1])
     row = {"tokens": list("abcdefg"), "entities": [{"start": 0, "end": 7, "label": "ORG"}]}
     output = model(**collator([row]))
-    assert output.counts[0, 0] == 1
+    assert output.loss_parts["positives"].item() == 1
 
 
 def literal_losses(model: SpanNERModel, words: Tensor, gold: list[tuple[int, int, int]]) -> list[float]:
@@ -175,7 +176,7 @@ def test_losses_equal_a_literal_loop(tiny_model: Make, collator: SpanNERCollator
         output = model(**collator([{"tokens": list("abcdefghi")[:length], "entities": entities}]))
         with torch.no_grad():
             expected = literal_losses(model, output.words[0], gold)
-        assert output.losses[0].tolist() == pytest.approx(expected, abs=1e-5)
+        assert [output.loss_parts[name].item() for name in LOSSES] == pytest.approx(expected, abs=1e-5)
 
 
 def test_gold_on_a_word_without_tokens_makes_no_seed_positive(tiny_model: Make, collator: SpanNERCollator) -> None:
@@ -183,9 +184,9 @@ def test_gold_on_a_word_without_tokens_makes_no_seed_positive(tiny_model: Make, 
     model = tiny_model("locate_and_label", seed_lengths=[1, 2, 4])
     row = {"tokens": list("abcdef"), "entities": [{"start": 0, "end": 5, "label": "ORG"}]}
     batch = collator([row])
-    assert model(**batch).counts[0, 0] > 0
+    assert model(**batch).loss_parts["positives"] > 0
     batch["word_mask"][0, 4] = False
-    assert model(**batch).counts[0, 0] == 0
+    assert model(**batch).loss_parts["positives"] == 0
 
 
 def test_soft_nms_follows_its_switch(tiny_model: Make) -> None:
@@ -230,7 +231,7 @@ def test_four_losses_have_four_weights(tiny_model: Make, collator: SpanNERCollat
     weights = [2.0, 3.0, 5.0, 7.0]
     fields = {f"{name}_loss_weight": weight for name, weight in zip(names, weights, strict=True)}
     output = tiny_model("locate_and_label", **fields)(**collator(rows))
-    expected = (output.losses * torch.tensor(weights)).sum(dim=1).mean()
+    expected = sum(weight * output.loss_parts[name].mean() for name, weight in zip(LOSSES, weights, strict=True))
     torch.testing.assert_close(output.loss, expected)
 
 

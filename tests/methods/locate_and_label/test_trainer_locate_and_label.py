@@ -35,12 +35,10 @@ def test_defaults_are_the_recipe_of_the_paper(tmp_path: Path) -> None:
 
 
 def test_parts_are_one_number_a_sentence(trainer: LocateAndLabelTrainer, rows: list[dict[str, Any]]) -> None:
-    batch = trainer.span_collator(rows)
-    output = trainer.model(**batch)
-    parts = trainer.loss_parts(output, batch["labels"])
+    parts = trainer.model(**trainer.span_collator(rows)).loss_parts
     assert list(parts) == [*LOSSES, *COUNTS]
     assert all(values.shape == (len(rows),) for values in parts.values())
-    assert parts["positives"].tolist() == output.counts[:, 0].tolist()
+    assert (parts["positives"] >= parts["proposals"]).all()
     assert parts["positives"][2] == 0  # it rained all the way
 
 
