@@ -23,11 +23,11 @@ class PerfectPipeline:
     def __init__(self, model: SpanNERModel, tokenizer: PreTrainedTokenizerBase, patch: pytest.MonkeyPatch) -> None:
         self.model = model
         self.pipeline = SpanNERPipeline(model=model, tokenizer=tokenizer)
-        self.feature = self.pipeline.word_tokenizer.feature
+        self.feature = self.pipeline.reader.word_tokenizer.feature
         self.windows: list[Window] = []
         self.num_read = 0
         self.gold: list[tuple[int, int, int]] = []
-        patch.setattr(self.pipeline.word_tokenizer, "feature", self.recorded_feature)
+        patch.setattr(self.pipeline.reader.word_tokenizer, "feature", self.recorded_feature)
         patch.setattr(model, "score_spans", self.score_spans)
 
     def of_text(self, text: str, entities: Sequence[Mapping[str, Any]], **settings: Any) -> list[dict[str, Any]]:
@@ -43,10 +43,10 @@ class PerfectPipeline:
         self.gold = [(start, end, self.model.config.label2id[label]) for start, end, label in spans]
         return self.pipeline(item, **settings)
 
-    def recorded_feature(self, text: TokenizedWords, window: Window) -> dict[str, list[int]]:
+    def recorded_feature(self, text: TokenizedWords, window: Window, *context: list[int]) -> dict[str, list[int]]:
         """The real feature of a window, noted down."""
         self.windows.append(window)
-        return self.feature(text, window)
+        return self.feature(text, window, *context)
 
     @torch.no_grad()
     def score_spans(self, words: Tensor, word_mask: Tensor, *_: Any) -> SpanNEROutput:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from hf_spanner.core.spans import EntityLists
 from hf_spanner.metrics.span_ner.matching import SpanKey, SpanLists, matched_spans, span_keys
 from hf_spanner.metrics.span_ner.resampling import num_documents, paired_bootstrap
 from hf_spanner.metrics.span_ner.scoring import score_spans
 from hf_spanner.training.model_card import markdown_table
-from hf_spanner.training.predictions import Spans
 
 CONTEXT = 8  # words on either side of an example
 SCORES = (
@@ -33,7 +33,7 @@ KINDS = {
 }
 
 
-def read_predictions(source: str) -> tuple[Spans, Spans]:
+def read_predictions(source: str) -> tuple[EntityLists, EntityLists]:
     """Predicted and gold spans of a kept run, as `benchmarks/quality.py` writes it.
 
     Args:
@@ -41,7 +41,7 @@ def read_predictions(source: str) -> tuple[Spans, Spans]:
             (from 0), predicted (start, end, label, score) and gold (start, end, label).
 
     Returns:
-        As `predictions_of_words`.
+        As the prediction of rows gives them.
 
     Raises:
         ValueError: If the file has no such run, or a row of it is missing or there twice.

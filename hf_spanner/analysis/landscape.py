@@ -8,10 +8,10 @@ the mean of the model's own loss in evaluation mode, so that of Boundary Smoothi
 
 import json
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -20,7 +20,10 @@ from tqdm import tqdm
 from transformers import PreTrainedTokenizerBase, set_seed
 
 from hf_spanner.core.modeling_span_ner import SpanNERModel
-from hf_spanner.training.predictions import evaluating_trainer
+from hf_spanner.core.prediction import TextReader
+from hf_spanner.metrics.span_ner.scoring import score_spans
+from hf_spanner.training.collator import SpanNERCollator
+from hf_spanner.training.windows import EvaluationWindows
 
 
 @dataclass
@@ -89,22 +92,56 @@ def loss_landscape(
         raise ValueError(f"every split must have rows, got none for {', '.join(empty)}")
     distances = [(2 * place - (points - 1)) / (points - 1) for place in range(points)]
     landscape = Landscape(distances, {name: [] for name in rows}, {name: [] for name in rows}, seed)
+    read = {name: labelled_batches(model, tokenizer, of_split, batch_size) for name, of_split in rows.items()}
+    model.eval()
     with (
         kept_random_state(),
-        evaluating_trainer(model, tokenizer, batch_size, disable_tqdm=True) as trainer,
         kept_parameters(model) as own,
         tqdm(total=points * len(rows), desc="loss landscape", unit=" evaluations") as progress,
     ):
         direction = random_direction(own, seed)
         for distance in distances:
             move_parameters(model, own, direction, distance)
-            for name, of_split in rows.items():
+            for name, (windows, batches) in read.items():
                 set_seed(seed)
-                scores = trainer.predict(of_split).metrics
-                landscape.losses[name].append(scores["test_loss"])
-                landscape.f1[name].append(scores["test_f1"])
+                loss, f1 = loss_and_f1(model, windows, batches)
+                landscape.losses[name].append(loss)
+                landscape.f1[name].append(f1)
                 progress.update()
     return landscape
+
+
+def labelled_batches(
+    model: SpanNERModel, tokenizer: PreTrainedTokenizerBase, rows: Iterable[Mapping[str, Any]], batch_size: int
+) -> tuple[EvaluationWindows, list[dict[str, Tensor]]]:
+    """Rows cut into windows, and the batches of these with gold, on the model's device."""
+    config = model.config
+    reader = TextReader(tokenizer, config)
+    windows = EvaluationWindows(rows, reader, config, config.decoding())
+    collator = SpanNERCollator(
+        tokenizer,
+        cast(dict[str, int], config.label2id),
+        window_size=reader.window_size,
+        max_word_tokens=reader.window_overlap,
+    )
+    batches = [collator(windows.windows[first : first + batch_size]) for first in range(0, len(windows), batch_size)]
+    return windows, [{name: value.to(model.device) for name, value in batch.items()} for batch in batches]
+
+
+@torch.no_grad()
+def loss_and_f1(
+    model: SpanNERModel, windows: EvaluationWindows, batches: Sequence[Mapping[str, Tensor]]
+) -> tuple[float, float]:
+    """Mean loss of the windows, and strict F1 of their rows."""
+    total, tables, places = 0.0, [], []
+    for batch in batches:
+        inputs = {name: value for name, value in batch.items() if name != "windows"}
+        output = model(**inputs, decoding=windows.decoding)
+        total += output.loss.item() * len(batch["windows"])
+        tables.extend(model.candidate_spans(output, windows.decoding).cpu().numpy())
+        places.append(batch["windows"].cpu().numpy())
+    spans = windows.merged(tables, np.concatenate(places))
+    return total / len(windows), score_spans(spans, windows.gold)["overall_f1"]
 
 
 def random_direction(parameters: Mapping[str, Tensor], seed: int) -> dict[str, Tensor]:

@@ -14,13 +14,14 @@ from dataclasses import asdict
 from functools import partial
 from itertools import compress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import torch
 from datasets import Dataset
 from tqdm import tqdm
-from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoModel, AutoTokenizer
 
-from hf_spanner import SpanNERModel, load_rows
+from hf_spanner import load_rows
 from hf_spanner.analysis.errors import Error, chosen_examples, error_counts, span_errors
 from hf_spanner.analysis.groups import scores_by_group
 from hf_spanner.analysis.html_report import Example, Section, error_example, label_colours, values_at, write_report
@@ -35,6 +36,8 @@ from hf_spanner.analysis.sections import (
     training_section,
 )
 from hf_spanner.analysis.training_curves import TrainingCurves, training_curves
+from hf_spanner.calibration.fitting import refuse_fitted_rows
+from hf_spanner.commands.judging import RAW, judged_model, predicted_and_gold
 from hf_spanner.commands.options import (
     add_decoding_options,
     add_judging_options,
@@ -43,13 +46,12 @@ from hf_spanner.commands.options import (
     given_decoding,
 )
 from hf_spanner.core.calibration import calibrated_spans, lowest_score
-from hf_spanner.core.spans import Span
+from hf_spanner.core.spans import EntityLists, Span
 from hf_spanner.metrics.span_ner.curves import precision_recall_curve
 from hf_spanner.metrics.span_ner.matching import SpanKey, matched_spans
 from hf_spanner.metrics.span_ner.resampling import num_documents
 from hf_spanner.metrics.span_ner.scoring import score_spans
 from hf_spanner.training.model_card import shareable
-from hf_spanner.training.predictions import Spans, judged_model, predictions_of_words
 
 NUM_RESAMPLES = 1_000
 HUNDREDTHS = [step / 100 for step in range(101)]
@@ -61,25 +63,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.output.exists() and (not given.output.is_dir() or any(given.output.iterdir())):
         raise ValueError(f"output must be a new or an empty folder, got {given.output}")
     curves = training_curves(given.model)
-    model, tokenizer, rows = judged_model(
-        given.model, given.data, split=given.split, raw=given.raw, allow_fitted_rows=given.allow_fitted_rows
-    )
-    calibration, settings = model.config.calibration, model.config.merge_settings()
-    decoding = dict(model.decoding(given_decoding(given)))
-    train = None if given.train is None else load_rows(given.train, split_hyphens=model.config.split_hyphens)
-    raw_spans, gold = raw_predictions(model, tokenizer, rows, decoding, given.batch_size)
-    landscapes = model_landscapes(given, rows, train) if given.landscape else {}
+    config = AutoConfig.from_pretrained(given.model, **(RAW if given.raw else {}))
+    calibration, settings = config.calibration, config.merge_settings()
+    decoding = dict(config.decoding(given_decoding(given)))
+    ner, rows = judged_model(given.model, given.data, split=given.split, raw=True)
+    if not given.allow_fitted_rows:
+        refuse_fitted_rows(calibration, cast(Any, rows))
+    train = None if given.train is None else load_rows(given.train, split_hyphens=config.split_hyphens)
+    # raw scores of all spans that the overlaps leave
+    raw_spans, gold = predicted_and_gold(ner, rows, {**decoding, "threshold": 0.0}, given.batch_size)
+    landscapes = model_landscapes(given, rows, train, ner.device) if given.landscape else {}
     numbers, errors, found = analysis(rows, train, raw_spans, gold, settings, decoding["threshold"])
     numbers["training_curves"] = None if curves is None else asdict(curves)
     numbers["landscapes"] = {name: asdict(landscape) for name, landscape in landscapes.items()}
-    labels = sorted({*model.config.label2id, *numbers["groups"]["label"]})
+    labels = sorted({*config.label2id, *numbers["groups"]["label"]})
     examples = shown_examples(errors, found, rows, labels, given)
     sections = report_sections(numbers, decoding["threshold"], examples, curves, landscapes)
     about = {"model": shareable(given.model), "data": shareable(given.data), "split": given.split, "decoding": decoding}
     numbers["curve"] = values_at(numbers["curve"], HUNDREDTHS)  # as many points as predictions would be unreadable
     report = write_report(
         given.output,
-        title=f"{model.config.model_type} on {about['data']}",
+        title=f"{config.model_type} on {about['data']}",
         facts=facts(about, numbers, calibration, rows),
         sections=sections,
         scores=about | numbers,
@@ -111,20 +115,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     return given
 
 
-def raw_predictions(
-    model: SpanNERModel,
-    tokenizer: PreTrainedTokenizerBase,
-    rows: Dataset,
-    decoding: Mapping[str, Any],
-    batch_size: int,
-) -> tuple[Spans, Spans]:
-    """Raw scores of all spans that the overlaps leave, and gold; the configuration keeps the settings of that."""
-    for name, value in {**decoding, "calibration": None, "temperature": 1.0, "threshold": 0.0}.items():
-        setattr(model.config, name, value)
-    return predictions_of_words(model, tokenizer, rows, batch_size)
-
-
-def calibrated(spans: Spans, settings: Mapping[str, Any]) -> Spans:
+def calibrated(spans: EntityLists, settings: Mapping[str, Any]) -> EntityLists:
     """The same spans in the same order with calibrated scores; what was raw is what the model itself would map."""
     indices = {label: index for index, label in settings["id2label"].items()}
     scored = []
@@ -138,8 +129,8 @@ def calibrated(spans: Spans, settings: Mapping[str, Any]) -> Spans:
 def analysis(
     rows: Dataset,
     train: Dataset | None,
-    raw_spans: Spans,
-    gold: Spans,
+    raw_spans: EntityLists,
+    gold: EntityLists,
     settings: Mapping[str, Any],
     threshold: float | Mapping[str, float],
 ) -> tuple[dict[str, Any], list[Error], dict[SpanKey, float]]:
@@ -174,7 +165,9 @@ def analysis(
     return numbers, errors, found
 
 
-def model_landscapes(given: argparse.Namespace, rows: Dataset, train: Dataset | None) -> dict[str, Landscape]:
+def model_landscapes(
+    given: argparse.Namespace, rows: Dataset, train: Dataset | None, device: torch.device
+) -> dict[str, Landscape]:
     """Landscapes of one or two models with their own settings of inference, over the rows and the training rows."""
     splits = {"data": rows} | ({} if train is None else {"train": train})
     landscapes = {}
@@ -182,7 +175,7 @@ def model_landscapes(given: argparse.Namespace, rows: Dataset, train: Dataset | 
         print(f"Loss landscape of {name}: {given.points} points, {' and '.join(splits)}")
         shown = str(shareable(name))
         landscapes[f"{shown} (second model)" if shown in landscapes else shown] = loss_landscape(
-            AutoModel.from_pretrained(name),
+            AutoModel.from_pretrained(name).to(device),
             AutoTokenizer.from_pretrained(name),
             splits,
             points=given.points,

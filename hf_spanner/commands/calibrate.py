@@ -15,9 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from transformers import AutoModel, AutoTokenizer
 
-from hf_spanner import load_rows
 from hf_spanner.calibration.fitting import (
     MIN_PREDICTIONS,
     fit_source,
@@ -25,21 +23,20 @@ from hf_spanner.calibration.fitting import (
     scored_predictions,
 )
 from hf_spanner.calibration.promises import found_gold, halves, threshold_promises
+from hf_spanner.commands.judging import judged_model, predicted_and_gold
 from hf_spanner.commands.options import at_least_one, command_parser, rate
 from hf_spanner.core.calibration import PARAMETERS, PROMISES
-from hf_spanner.training.predictions import predictions_of_words
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Fit a calibration on a data file and save the model with it."""
     given = parsed_arguments(arguments)
-    tokenizer = AutoTokenizer.from_pretrained(given.model)
-    model = AutoModel.from_pretrained(given.model, calibration=None, temperature=1.0)
+    ner, rows = judged_model(given.model, given.data, split=given.split, raw=True)
+    model = ner.model
     if model.config.threshold:
         print(f"The model's threshold {model.config.threshold} belonged to other scores; it is now 0.")
         model.config.threshold = 0.0
-    rows = load_rows(given.data, split=given.split, split_hyphens=model.config.split_hyphens)
-    predicted, gold = predictions_of_words(model, tokenizer, rows, given.batch_size)
+    predicted, gold = predicted_and_gold(ner, rows, {}, given.batch_size)
     is_fitted = halves(rows, given.seed) if given.precision or given.recall else np.ones(len(rows), dtype=bool)
     predictions = scored_predictions(kept(predicted, is_fitted), kept(gold, is_fitted))
     calibration = fitted_calibration(
@@ -62,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
     model.config.calibration = calibration
     model.save_pretrained(given.output)
-    tokenizer.save_pretrained(given.output)
+    ner.tokenizer.save_pretrained(given.output)
     print(report(calibration, len(predictions.scores)))
 
 

@@ -25,6 +25,7 @@ from hf_spanner.analysis.comparison import (
     example_report,
     read_predictions,
 )
+from hf_spanner.commands.judging import judged_model, predicted_and_gold
 from hf_spanner.commands.options import (
     add_decoding_options,
     add_judging_options,
@@ -34,15 +35,15 @@ from hf_spanner.commands.options import (
     output_file,
 )
 from hf_spanner.core.calibration import PROMISES
+from hf_spanner.core.spans import EntityLists
 from hf_spanner.metrics.span_ner.matching import matched_spans
-from hf_spanner.training.predictions import Spans, judged_model, predictions_of_words
 
 
 class Side(NamedTuple):
     """One of the two: predicted and gold entities of rows, and the rows unless only their predictions were saved."""
 
-    predicted: Spans
-    gold: Spans
+    predicted: EntityLists
+    gold: EntityLists
     rows: Dataset | None
 
 
@@ -127,12 +128,10 @@ def saved_side(source: str) -> Side:
 
 def model_side(source: str, given: argparse.Namespace, decoding: Mapping[str, Any]) -> Side:
     """Predictions of a saved model, as `evaluate.py` makes them."""
-    model, tokenizer, rows = judged_model(
+    ner, rows = judged_model(
         source, given.data, split=given.split, raw=given.raw, allow_fitted_rows=given.allow_fitted_rows
     )
-    for name, value in model.decoding(decoding).items():
-        setattr(model.config, name, value)
-    return Side(*predictions_of_words(model, tokenizer, rows, given.batch_size), rows=rows)
+    return Side(*predicted_and_gold(ner, rows, decoding, given.batch_size), rows=rows)
 
 
 def check_same_rows(sides: Sequence[Side], rows: Dataset | None, sources: Sequence[str]) -> None:

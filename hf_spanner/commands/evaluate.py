@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from datasets import Dataset
-from transformers import PreTrainedTokenizerBase, pipeline
 
-from hf_spanner import SpanNERModel
+from hf_spanner import SpanNERPipeline
+from hf_spanner.commands.judging import judged_model, predicted_and_gold
 from hf_spanner.commands.options import (
     add_decoding_options,
     add_judging_options,
@@ -20,26 +20,24 @@ from hf_spanner.commands.options import (
     given_decoding,
     output_file,
 )
+from hf_spanner.core.spans import EntityLists
 from hf_spanner.core.words import surface_offsets
 from hf_spanner.metrics.span_ner.resampling import num_documents
 from hf_spanner.metrics.span_ner.scoring import score_spans
 from hf_spanner.training.model_card import bin_table, label_table
-from hf_spanner.training.predictions import Spans, judged_model, predictions_of_words
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Score a saved model on a data file."""
     given = parsed_arguments(arguments)
-    decoding = given_decoding(given)
-    model, tokenizer, rows = judged_model(
+    ner, rows = judged_model(
         given.model, given.data, split=given.split, raw=given.raw, allow_fitted_rows=given.allow_fitted_rows
     )
-    for name, value in model.decoding(decoding).items():
-        setattr(model.config, name, value)
+    decoding = ner.model.decoding(given_decoding(given))
     documents = list(rows["document"])
-    sides = {"words": predictions_of_words(model, tokenizer, rows, given.batch_size)}
+    sides = {"words": predicted_and_gold(ner, rows, decoding, given.batch_size)}
     if given.joined_text:
-        sides["joined_text"] = predictions_of_text(model, tokenizer, rows, given.batch_size)
+        sides["joined_text"] = predictions_of_text(ner, rows, decoding, given.batch_size)
     scores = {
         side: score_spans(
             predicted,
@@ -53,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for side, of_side in scores.items():
         print(report(of_side, f"{given.data}, {TITLES[side]}, {len(rows):,} rows", documents))
     if given.output is not None:
-        result = {"decoding": dict(model.decoding()), **scores["words"]}
+        result = {"decoding": dict(decoding), **scores["words"]}
         result |= {side: of_side for side, of_side in scores.items() if side != "words"}
         given.output.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
@@ -82,11 +80,11 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def predictions_of_text(
-    model: SpanNERModel, tokenizer: PreTrainedTokenizerBase, rows: Dataset, batch_size: int
-) -> tuple[Spans, Spans]:
+    ner: SpanNERPipeline, rows: Dataset, decoding: Mapping[str, Any], batch_size: int
+) -> tuple[EntityLists, EntityLists]:
     """Predicted and gold spans in characters of the rows' words joined with blanks; the pipeline finds the words."""
     texts = [" ".join(words) for words in rows["tokens"]]
-    answers = pipeline("span-ner", model=model, tokenizer=tokenizer, batch_size=batch_size)(texts)
+    answers = ner(texts, documents=list(rows["document"]), batch_size=batch_size, **decoding)
     predicted = [
         [
             {"start": entity["start"], "end": entity["end"], "label": entity["entity_group"], "score": entity["score"]}

@@ -24,6 +24,7 @@ from transformers import pipeline
 
 from hf_spanner import SpanNERPipeline
 from hf_spanner.commands.options import add_decoding_options, at_least_one, command_parser, given_decoding, output_file
+from hf_spanner.core.pipeline_span_ner import buffers
 from hf_spanner.data.lines import decoded, text_lines
 from hf_spanner.data.schema import Problem, words_problem
 
@@ -37,12 +38,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parsed_arguments(arguments)
     ner = pipeline("span-ner", model=given.model, batch_size=given.batch_size, **given_decoding(given))
     records = chain.from_iterable(input_records(source, given.format) for source in given.files or ["-"])
-    num_done = 0
+    reach, skipped, num_done = ner.model.config.context_sentences, [], 0
     if given.resume and given.output.exists():
-        records, num_done = remaining_records(records, given.output)
+        skipped, records, num_done = remaining_records(records, given.output, reach)
     with open_output(given.output) as file, tqdm(unit=" texts", initial=num_done, file=sys.stderr) as progress:
-        while chunk := list(islice(records, CHUNK)):
-            for record in answered_records(ner, chunk):
+        for before, chunk, after in buffers(records, CHUNK, reach, skipped):
+            answered = answered_records(ner, [*before, *chunk, *after])
+            for record in answered[len(before) : len(before) + len(chunk)]:
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
             flush(file)
             progress.update(len(chunk))
@@ -121,17 +123,24 @@ def json_record(line: str, place: str) -> Record:
 
 
 def answered_records(ner: SpanNERPipeline, records: Sequence[Record]) -> list[Record]:
-    """The records in their order, each with the entities found in it."""
+    """The records in their order, each with the entities found in it; neighbours of one document are context."""
     texts = [record for record in records if "text" in record]
     word_lists = [record for record in records if "text" not in record]
-    of_texts = iter(ner([record["text"] for record in texts]))
-    of_words = iter(ner([record["tokens"] for record in word_lists], pretokenized=True))
+    of_texts = iter(ner([record["text"] for record in texts], documents=documents_of(texts)))
+    of_words = iter(
+        ner([record["tokens"] for record in word_lists], documents=documents_of(word_lists), pretokenized=True)
+    )
     return [
         record | {"entities": row_entities(next(of_texts), "")}
         if "text" in record
         else record | {"entities": row_entities(next(of_words), "word_")}
         for record in records
     ]
+
+
+def documents_of(records: Sequence[Record]) -> list[Any]:
+    """The document that each record names, None where it names none."""
+    return [record.get("document") for record in records]
 
 
 def row_entities(entities: Iterable[Mapping[str, Any]], unit: str) -> list[Record]:
@@ -148,8 +157,12 @@ def row_entities(entities: Iterable[Mapping[str, Any]], unit: str) -> list[Recor
     ]
 
 
-def remaining_records(records: Iterator[Record], output: Path) -> tuple[Iterator[Record], int]:
-    """The records behind the whole chunks that an output holds, and how many those are; the rest of it is cut off.
+def remaining_records(
+    records: Iterator[Record], output: Path, reach: int
+) -> tuple[list[Record], Iterator[Record], int]:
+    """The last records of the whole chunks that an output holds, the records after them, and how many are done.
+
+    What the output holds beyond whole chunks is cut off. At most `reach` of the last records are given, for context.
 
     A chunk that was begun is done again as a whole: in other batches its scores would differ in the last digits.
 
@@ -163,14 +176,14 @@ def remaining_records(records: Iterator[Record], output: Path) -> tuple[Iterator
                 num_done, size, last = num_done + 1, size + len(line), line
                 whole = size if num_done % CHUNK == 0 else whole
     num_begun = num_done % CHUNK
-    skipped = deque(islice(records, num_done - num_begun), maxlen=1)
+    skipped = deque(islice(records, num_done - num_begun), maxlen=max(1, reach))
     begun = list(islice(records, num_begun))
-    record = (begun or skipped or [{}])[-1]
+    record = begun[-1] if begun else skipped[-1] if skipped else {}
     found = json.loads(last) if last else {}
     if any(found.get(name) != record.get(name) for name in ("text", "tokens")):
         raise ValueError(f"{output}, line {num_done}, is not from this input, where record {num_done} is another")
     os.truncate(output, whole)
-    return chain(begun, records), num_done - num_begun
+    return list(skipped)[-reach:] if reach else [], chain(begun, records), num_done - num_begun
 
 
 def open_output(path: Path | None) -> Any:

@@ -203,13 +203,8 @@ def splitter_agreement(rows: Iterable[Mapping[str, Any]], *, split_hyphens: bool
 
 
 def dev_calibration(recipe: Recipe, trainer: SpanNERTrainer, rows: Dataset) -> dict[str, Any]:
-    """The map that the recipe asks for, fitted on raw scores of the dev rows; the model's threshold is put back."""
-    config = trainer.model.config
-    threshold, config.threshold = config.threshold, 0.0
-    try:
-        found = trainer.predict(rows)
-    finally:
-        config.threshold = threshold
+    """The map that the recipe asks for, fitted on raw scores of the dev rows."""
+    found = trainer.predict(rows, decoding={"threshold": 0.0})
     predictions = scored_predictions(found.predictions, found.label_ids)
     assert recipe.calibration is not None
     return fitted_calibration(recipe.calibration, predictions, fitted_on=fit_source("validation", rows))

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, ClassVar, Literal, cast
 
 from transformers import AutoConfig, PreTrainedConfig
@@ -11,6 +10,7 @@ from transformers.configuration_utils import SubConfigSpec
 from transformers.utils import logging
 
 from hf_spanner.core.calibration import PROMISES, CalibrationRule, promised_threshold
+from hf_spanner.core.decoding import Decoding
 
 logger = logging.get_logger(__name__)
 
@@ -229,17 +229,20 @@ class SpanNERConfig(PreTrainedConfig):
         if not cls.field_rules[name].admits(value):
             raise ValueError(f"{name} must be {cls.field_rules[name]}, got {value!r}")
 
-    def decoding(self, overrides: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+    def decoding(self, overrides: Mapping[str, Any] | None = None) -> Decoding:
         """Settings of inference: the configuration's values overlaid by a call's, as an immutable mapping.
 
         `min_precision` or `min_recall` stand for the threshold that promises it, and are gone from the result.
 
         Args:
-            overrides: Values by name, each a name in `decoding_parameters`, `min_precision` or `min_recall`.
+            overrides: Values by name, each a name in `decoding_parameters`, `min_precision` or `min_recall`; or what
+                this method returned, which is not checked again.
 
         Raises:
             ValueError: If a name is unknown, a value outside its range, or no threshold can be promised.
         """
+        if isinstance(overrides, Decoding) and overrides.owner is self:
+            return overrides
         given = dict(overrides or {})
         asked = {name: given.pop(name) for name in PROMISES if name in given}
         unknown = sorted(set(given) - set(self.decoding_parameters))
@@ -252,7 +255,7 @@ class SpanNERConfig(PreTrainedConfig):
         values = {name: getattr(self, name) for name in self.decoding_parameters} | given
         if asked:
             values["threshold"] = self._promised_threshold(asked, values, "threshold" in given)
-        return MappingProxyType(values)
+        return Decoding(values, self)
 
     def _promised_threshold(
         self, asked: Mapping[str, Any], values: Mapping[str, Any], has_threshold: bool

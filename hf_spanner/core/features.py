@@ -1,4 +1,4 @@
-"""Words to windows of token ids, windows to a padded batch, and candidates of windows back to spans of a text."""
+"""Words to windows of token ids, and windows to a padded batch."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,14 +7,8 @@ from itertools import chain, pairwise
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-import torch
-from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 from transformers.utils import logging
-
-from hf_spanner.core.calibration import calibrated_spans, lowest_score
-from hf_spanner.core.overlap import resolve_overlaps
-from hf_spanner.core.spans import Span
 
 logger = logging.get_logger(__name__)
 
@@ -156,57 +150,9 @@ def plan_windows(bounds: Sequence[int], window_size: int, window_overlap: int) -
         first = min(max(shared, first + 1), end)
 
 
-def window_owners(windows: Sequence[Window], starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Index of the window that owns each span: the one whose share of the text holds the span's midpoint.
-
-    The border of two neighbours lies in the middle of the words they share; a midpoint on it belongs to the earlier.
-
-    Args:
-        windows: Windows of one text, in order.
-        starts: (K,) first words of spans, counted in the text.
-        ends: (K,) one behind the last words.
-
-    Returns:
-        (K,) long.
-    """
-    doubled_borders = [after.first_word + before.first_word + before.num_words for before, after in pairwise(windows)]
-    return np.searchsorted(np.asarray(doubled_borders), starts + ends, side="left")
-
-
-def merge_windows(
-    candidates: Sequence[np.ndarray], windows: Sequence[Window], config: Mapping, decoding: Mapping
-) -> list[Span]:
-    """Final spans of one text from the candidates of its windows.
-
-    Order: each window keeps the candidates it owns, moved to the text's words; overlaps are resolved on raw scores;
-    scores are calibrated; the threshold acts on calibrated scores, and a score equal to it stays.
-
-    Args:
-        candidates: For each window a (K, 4) packed table, counted in the window's words; padding rows hold -100.
-        windows: The windows, in order.
-        config: `id2label`, `multi_label` and `calibration` of the model.
-        decoding: `overlap` and `threshold`, a number or one for each label name.
-
-    Returns:
-        Spans by start, then longer first, then label name.
-    """
-    tables = []
-    for place, (table, window) in enumerate(zip(candidates, windows, strict=True)):
-        table = table[table[:, 0] >= 0]
-        if len(windows) > 1:
-            table = table + np.array([window.first_word, window.first_word, 0, 0], dtype=table.dtype)
-            table = table[window_owners(windows, table[:, 0], table[:, 1]) == place]
-        tables.extend(table.tolist())
-    spans = [Span(int(start), int(end), int(label), score) for start, end, label, score in tables]
-    spans = resolve_overlaps(
-        spans, policy=decoding["overlap"], id2label=config["id2label"], multi_label=config["multi_label"]
-    )
-    scored = calibrated_spans(spans, config["calibration"], config["id2label"])
-    threshold, id2label = decoding["threshold"], config["id2label"]
-    return [span for span in scored if span.score >= lowest_score(threshold, id2label[span.label])]
-
-
-def pad_features(features: Sequence[Mapping[str, Sequence[int]]], num_words: Sequence[int], pad_id: int) -> dict:
+def pad_features(
+    features: Sequence[Mapping[str, Sequence[int]]], num_words: Sequence[int], pad_id: int
+) -> dict[str, np.ndarray]:
     """Padded batch of windows with the four input keys of the model.
 
     Args:
@@ -228,7 +174,9 @@ def pad_features(features: Sequence[Mapping[str, Sequence[int]]], num_words: Seq
         attention_mask[row, :length] = 1
         word_index[row, :length] = feature["word_index"]
         word_mask[row, feature["word_index"]] = True
-    arrays = {"input_ids": input_ids, "attention_mask": attention_mask, "word_index": word_index}
-    batch: dict[str, Tensor] = {name: torch.from_numpy(array) for name, array in arrays.items()}
-    batch["word_mask"] = torch.from_numpy(word_mask[:, 1:].copy())
-    return batch
+    return {
+        "input_ids": input_ids,
+        "attention_mask": attention_mask,
+        "word_index": word_index,
+        "word_mask": word_mask[:, 1:].copy(),
+    }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModel, PreTrainedModel
@@ -17,8 +18,10 @@ from transformers.utils.hub import cached_file
 
 from hf_spanner.core.checkpoint_source import write_source
 from hf_spanner.core.configuration_span_ner import PIPELINES, SpanNERConfig
-from hf_spanner.core.features import Window, merge_windows
+from hf_spanner.core.decoding import Decoding
+from hf_spanner.core.features import Window
 from hf_spanner.core.pipeline_span_ner import SpanNERPipeline
+from hf_spanner.core.prediction import CandidateFunction, merge_windows
 from hf_spanner.core.spans import Span
 from hf_spanner.core.word_encoder import WordEncoder, pooler_arguments
 
@@ -129,9 +132,30 @@ class SpanNERModel(PreTrainedModel):
         """How many gold spans (start, end, label) of one sentence the method cannot produce, repeats left out."""
         return 0
 
-    def decoding(self, overrides: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+    def decoding(self, overrides: Mapping[str, Any] | None = None) -> Decoding:
         """Settings of inference: the configuration's overlaid by a call's, checked, immutable."""
         return self.config.decoding(overrides)
+
+    def candidate_function(self, decoding: Mapping[str, Any] | None = None) -> CandidateFunction:
+        """What `predicted_spans` needs of a model: from a padded batch of arrays to packed candidates, no gradients.
+
+        Args:
+            decoding: Settings of inference by name, over the configuration's.
+
+        Returns:
+            A function from the four inputs as numpy arrays to (B, K, 4) float32; it runs on the model's device.
+
+        Raises:
+            ValueError: If a decoding setting is unknown or out of range.
+        """
+        settings = self.decoding(decoding)
+
+        @torch.no_grad()
+        def candidates(batch: dict[str, np.ndarray]) -> np.ndarray:
+            inputs = {name: torch.from_numpy(array).to(self.device) for name, array in batch.items()}
+            return self.candidate_spans(self(**inputs, decoding=settings), settings).cpu().numpy()
+
+        return candidates
 
     @torch.no_grad()
     def decode(self, output: SpanNEROutput, decoding: Mapping[str, Any] | None = None) -> list[list[Span]]:

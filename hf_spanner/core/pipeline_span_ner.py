@@ -1,16 +1,16 @@
 """Text or words in, entities with scores and offsets out."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from itertools import islice, pairwise
+from itertools import islice, repeat
 from typing import Any, cast
 
-import numpy as np
 from torch.utils.data import Dataset as TorchDataset
 from transformers import PreTrainedTokenizerBase
-from transformers.pipelines.base import ChunkPipeline
+from transformers.pipelines.base import Pipeline
 
 from hf_spanner.core.calibration import PROMISES
-from hf_spanner.core.features import Window, WordTokenizer, merge_windows, pad_features, plan_windows
+from hf_spanner.core.prediction import ReadableText, TextReader, predicted_spans
+from hf_spanner.core.spans import Span
 from hf_spanner.core.words import split_words, surface_offsets
 
 Entity = dict[str, Any]
@@ -19,12 +19,12 @@ BUFFERED_BATCHES = 32
 THRESHOLDS = {"threshold", *PROMISES}
 
 
-class SpanNERPipeline(ChunkPipeline):
+class SpanNERPipeline(Pipeline):
     """Named entities of texts, as `pipeline("span-ner", model=folder)`.
 
     A text longer than the encoder's window is read in overlapping windows and never cut. Texts are sorted by length
     within buffers of 32 batches, since padding is the largest cost; answers come in the order of the input, and the
-    answer of a text does not depend on its neighbours.
+    answer of a text does not depend on the batch that it is read in.
 
     Every name in the model's `decoding_parameters` (threshold, overlap and a method's own) may be given at construction
     or in a call; neither changes the configuration. `pretokenized=True` takes words in place of text.
@@ -45,15 +45,24 @@ class SpanNERPipeline(ChunkPipeline):
         if self._batch_size is None:
             self._batch_size = BATCH_SIZE
         self.model.eval()
-        self.word_tokenizer = WordTokenizer(self.tokenizer, self.model.config.window_overlap)
+        self.reader = TextReader(self.tokenizer, self.model.config)
 
-    def __call__(self, inputs: Any, *args: Any, batch_size: int | None = None, **kwargs: Any) -> Any:
+    def __call__(
+        self,
+        inputs: Any,
+        *args: Any,
+        documents: Iterable[str | None] | None = None,
+        batch_size: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Entities of one text as a list, of a list of texts as a list of lists, of an iterator as an iterator.
 
         Args:
             inputs: A text; a list, tuple, `datasets` column or torch `Dataset` of texts; or any iterable, read lazily.
                 With `pretokenized=True` a text is a list of words.
             *args: Not used.
+            documents: The document of each text, in reading order, for a model that reads neighbouring sentences of the
+                same document as context (`context_sentences`); None for a text that is read alone.
             batch_size: Windows run through the model at once, 32 by default.
             **kwargs: Decoding parameters and `pretokenized`.
 
@@ -63,115 +72,138 @@ class SpanNERPipeline(ChunkPipeline):
 
         Raises:
             TypeError: If an input is no text; the message names its position.
-            ValueError: If a parameter is unknown or out of range.
+            ValueError: If a parameter is unknown or out of range, or there are not as many documents as texts.
         """
-        _, settings, _ = self._sanitize_parameters(**kwargs)
+        preprocess_parameters, settings, _ = self._sanitize_parameters(**kwargs)
+        pretokenized = (self._preprocess_params | preprocess_parameters).get("pretokenized", False)
         earlier = self._forward_params
         if not THRESHOLDS.isdisjoint(settings):  # the call's way to a threshold stands in for the construction's
             earlier = {name: value for name, value in earlier.items() if name not in THRESHOLDS}
-        settings = {**earlier, **settings}
-        pretokenized = settings.pop("pretokenized", False)
-        decoding = self.model.decoding(settings)
+        decoding = self.model.decoding(earlier | settings)
         batch_size = batch_size or self._batch_size
         is_one = isinstance(inputs, str) or (
             pretokenized and isinstance(inputs, (list, tuple)) and bool(inputs) and isinstance(inputs[0], str)
         )
         if is_one:
-            return next(self._answers([inputs], pretokenized, decoding, batch_size))
+            if documents is not None:
+                raise ValueError("documents goes with a list of texts, got one text")
+            return next(self._answers([inputs], None, pretokenized, decoding, batch_size))
         if isinstance(inputs, TorchDataset) and not isinstance(inputs, Iterable):
             inputs = [inputs[place] for place in range(len(cast(Sized, inputs)))]
         if not isinstance(inputs, Iterable) or isinstance(inputs, (bytes, Mapping)):
             raise TypeError(f"input at position 0 must be a text, got {type(inputs).__name__}")
-        answers = self._answers(inputs, pretokenized, decoding, batch_size)
+        if isinstance(inputs, Sized) and isinstance(documents, Sized) and len(inputs) != len(documents):
+            raise ValueError(f"documents must be as many as the {len(inputs)} texts, got {len(documents)}")
+        answers = self._answers(inputs, documents, pretokenized, decoding, batch_size)
         return list(answers) if isinstance(inputs, Sized) else answers
 
     def _sanitize_parameters(
         self, pretokenized: bool | None = None, **decoding: Any
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         self.model.decoding(decoding)
-        settings = decoding if pretokenized is None else {**decoding, "pretokenized": pretokenized}
-        return {}, settings, {}
+        return {} if pretokenized is None else {"pretokenized": pretokenized}, decoding, {}
 
     def _answers(
-        self, inputs: Iterable, pretokenized: bool, decoding: Mapping[str, Any], batch_size: int
+        self,
+        inputs: Iterable,
+        documents: Iterable[str | None] | None,
+        pretokenized: bool,
+        decoding: Mapping[str, Any],
+        batch_size: int,
     ) -> Iterator[list[Entity]]:
         """Answers in the order of the inputs, one buffer after the other."""
-        remaining, position = iter(inputs), 0
-        while texts := list(islice(remaining, batch_size * BUFFERED_BATCHES)):
-            for offset, text in enumerate(texts):
-                check_text(text, pretokenized, position + offset)
-            position += len(texts)
-            yield from self._buffer_answers(texts, pretokenized, decoding, batch_size)
+        texts = checked_texts(inputs, pretokenized)
+        pairs = zip(texts, repeat(None)) if documents is None else zip(texts, documents, strict=True)
+        reach = 0 if documents is None else self.model.config.context_sentences
+        for before, own, after in buffers(pairs, batch_size * BUFFERED_BATCHES, reach):
+            items = self._read([*before, *own, *after], pretokenized)[len(before) : len(before) + len(own)]
+            spans = self._spans([item["text"] for item in items], decoding, batch_size)
+            for item, found in zip(items, spans, strict=True):
+                yield self.postprocess(item | {"spans": found})
 
-    def _buffer_answers(
-        self, texts: list, pretokenized: bool, decoding: Mapping[str, Any], batch_size: int
-    ) -> list[list[Entity]]:
-        items = list(self.preprocess(texts, pretokenized=pretokenized))
-        order = sorted(range(len(items)), key=lambda place: len(items[place]["text"].ids))
-        queue = [(place, window) for place in order for window in items[place]["windows"] if window.num_words]
-        # one growing block a text: small tensors that outlive their batch would keep the memory of batches from reuse
-        candidates, counts = [bytearray() for _ in items], [[0] for _ in items]
-        pad_id = cast(int, self.tokenizer.pad_token_id)
-        for first in range(0, len(queue), batch_size):
-            batch = queue[first : first + batch_size]
-            features = [self.word_tokenizer.feature(items[place]["text"], window) for place, window in batch]
-            inputs = pad_features(features, [window.num_words for _, window in batch], pad_id)
-            outputs = cast(dict[str, Any], self.forward(inputs, decoding=decoding))
-            for (place, _), table in zip(batch, outputs["candidates"].numpy(), strict=True):
-                found = table[table[:, 0] >= 0]
-                candidates[place] += found.tobytes()
-                counts[place].append(counts[place][-1] + len(found))
-        answers = []
-        for item, packed, borders in zip(items, candidates, counts, strict=True):
-            rows = np.frombuffer(packed, dtype=np.float32).reshape(-1, 4)
-            tables = [rows[first:last] for first, last in pairwise(borders)]
-            answers.append(self.postprocess(item, tables=tables, decoding=decoding))
-        return answers
-
-    def preprocess(self, inputs: Sequence, pretokenized: bool = False) -> Iterator[dict[str, Any]]:
-        """Words, tokens and windows of each text."""
-        config = self.model.config
+    def _read(self, texts: Sequence[tuple[Any, str | None]], pretokenized: bool) -> list[dict[str, Any]]:
+        """Surface, offsets of words, and readable text of each text, given with its document."""
         if pretokenized:
-            words = [list(text) for text in inputs]
+            words = [list(text) for text, _ in texts]
             offsets = [surface_offsets(of_text) for of_text in words]
-            texts = [" ".join(of_text) for of_text in words]
+            surfaces = [" ".join(of_text) for of_text in words]
         else:
-            texts = list(inputs)
-            offsets = [split_words(text, split_hyphens=config.split_hyphens) for text in texts]
-            words = [[text[a:b] for a, b in spans] for text, spans in zip(texts, offsets, strict=True)]
-        for surface, spans, tokens in zip(texts, offsets, self.word_tokenizer(words), strict=True):
-            windows = plan_windows(tokens.bounds, config.window_size, config.window_overlap) if tokens.ids else []
-            yield {"surface": surface, "offsets": spans, "text": tokens, "windows": windows}
+            surfaces = [text for text, _ in texts]
+            offsets = [split_words(text, split_hyphens=self.model.config.split_hyphens) for text in surfaces]
+            words = [[text[a:b] for a, b in spans] for text, spans in zip(surfaces, offsets, strict=True)]
+        readable = self.reader.texts(words, [document for _, document in texts])
+        return [
+            {"surface": surface, "offsets": spans, "text": text}
+            for surface, spans, text in zip(surfaces, offsets, readable, strict=True)
+        ]
 
-    def _forward(self, model_inputs: dict[str, Any], decoding: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def _spans(self, texts: Sequence[ReadableText], decoding: Mapping[str, Any], batch_size: int) -> list[list[Span]]:
+        """Spans of each text."""
+        with self.device_placement():
+            return predicted_spans(
+                texts,
+                self.model.candidate_function(decoding),
+                reader=self.reader,
+                settings=self.model.config.merge_settings(),
+                decoding=decoding,
+                batch_size=batch_size,
+            )
+
+    def preprocess(self, input_: Any, pretokenized: bool = False) -> dict[str, Any]:
+        """Surface, offsets of words, and readable text of one text."""
+        check_text(input_, pretokenized, 0)
+        return self._read([(input_, None)], pretokenized)[0]
+
+    def _forward(self, model_inputs: dict[str, Any], **decoding: Any) -> dict[str, Any]:
         settings = self.model.decoding(decoding)
-        output = self.model(**model_inputs, decoding=settings)
-        return {"candidates": self.model.candidate_spans(output, settings)}
+        return model_inputs | {"spans": self._spans([model_inputs["text"]], settings, self._batch_size)[0]}
 
-    def postprocess(
-        self, model_outputs: dict[str, Any], tables: Sequence = (), decoding: Mapping[str, Any] | None = None
-    ) -> list[Entity]:
-        """Named entities of one text from the candidates of its windows."""
-        windows: list[Window] = model_outputs["windows"]
-        if not tables:
-            return []
-        surface, offsets = model_outputs["surface"], model_outputs["offsets"]
-        settings = self.model.config.merge_settings()
+    def postprocess(self, model_outputs: dict[str, Any]) -> list[Entity]:
+        """Named entities of one text from its spans."""
+        surface, offsets, id2label = model_outputs["surface"], model_outputs["offsets"], self.model.config.id2label
         entities = []
-        for span in merge_windows(tables, windows, settings, self.model.decoding() if decoding is None else decoding):
-            start, end = offsets[span.start][0], offsets[span.end - 1][1]
+        for word_start, word_end, label, score in model_outputs["spans"]:
+            start, end = offsets[word_start][0], offsets[word_end - 1][1]
             entities.append(
                 {
-                    "entity_group": settings["id2label"][span.label],
-                    "score": span.score,
+                    "entity_group": id2label[label],
+                    "score": score,
                     "word": surface[start:end],
                     "start": start,
                     "end": end,
-                    "word_start": span.start,
-                    "word_end": span.end,
+                    "word_start": word_start,
+                    "word_end": word_end,
                 }
             )
         return entities
+
+
+def buffers(items: Iterator, size: int, reach: int, before: Sequence = ()) -> Iterator[tuple[list, list, list]]:
+    """Items in lists of a size, each with as many as `reach` neighbours before and after it.
+
+    Args:
+        items: Any items, read lazily.
+        size: Items of a list, at least 1.
+        reach: Neighbours on each side.
+        before: What comes before the first item, at most `reach`.
+
+    Yields:
+        Neighbours before, the items, and neighbours after; each item is in the middle once.
+    """
+    earlier = list(before)
+    ahead = list(islice(items, size + reach))
+    while ahead:
+        own, after = ahead[:size], ahead[size:]
+        yield earlier, own, after
+        earlier = [*earlier, *own][-reach:] if reach else []
+        ahead = [*after, *islice(items, size)]
+
+
+def checked_texts(inputs: Iterable, pretokenized: bool) -> Iterator:
+    """The inputs, each checked when it is read."""
+    for position, text in enumerate(inputs):
+        check_text(text, pretokenized, position)
+        yield text
 
 
 def check_text(text: object, pretokenized: bool, position: int) -> None:

@@ -1,13 +1,14 @@
 """Spans as tuples and as packed tensors, and arithmetic on them."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 PADDING = -100
+EntityLists = list[list[dict[str, Any]]]  # of each row its entities: start, end, label and, where predicted, score
 
 
 class Span(NamedTuple):
@@ -17,6 +18,11 @@ class Span(NamedTuple):
     end: int
     label: int
     score: float
+
+
+def named_span(span: Span, id2label: Mapping[int, str]) -> dict[str, Any]:
+    """A span as an entity of a row with its score: `start` and `end` in words, `label` by name."""
+    return {"start": span.start, "end": span.end, "label": id2label[span.label], "score": span.score}
 
 
 def enumerate_spans(num_words: int, max_length: int) -> Tensor:

@@ -12,26 +12,25 @@ import numpy as np
 import torch
 from datasets import Dataset
 from torch import Tensor, nn
-from torch.utils.data import SequentialSampler
-from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase, Trainer, TrainingArguments
+from torch.utils.data import DataLoader, SequentialSampler
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, Trainer, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_pt_utils import LengthGroupedSampler
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, EvalLoopOutput
 from transformers.utils import logging
 
-from hf_spanner.core.features import Window, merge_windows
 from hf_spanner.core.modeling_span_ner import SpanNERModel, SpanNEROutput
 from hf_spanner.core.overlap import resolve_overlaps
-from hf_spanner.core.spans import Span, pack_spans, unpack_spans
+from hf_spanner.core.prediction import TextReader
+from hf_spanner.core.spans import pack_spans, unpack_spans
 from hf_spanner.metrics.span_ner.scoring import score_spans
 from hf_spanner.training.collator import SpanNERCollator
 from hf_spanner.training.resume import EpochSampler, check_writable, is_complete, last_complete_checkpoint
-from hf_spanner.training.windows import window_rows
+from hf_spanner.training.windows import EvaluationWindows, training_windows, window_rows
 
 logger = logging.get_logger(__name__)
 
 Rows = Iterable[Mapping[str, Any]]
-TRAINING_COLUMNS = ["tokens", "entities", "left_context", "right_context", "length"]
 
 
 @dataclass
@@ -67,6 +66,8 @@ class SpanNERTrainingArguments(TrainingArguments):
             raise ValueError("dataloader_drop_last must be False: it would leave rows out of the evaluation, got True")
         if not self.eval_do_concat_batches:
             raise ValueError("eval_do_concat_batches must be True: windows are merged over batches, got False")
+        if self.batch_eval_metrics:
+            raise ValueError("batch_eval_metrics must be False: rows are scored when all windows are read, got True")
         if self.head_learning_rate is not None and self.head_learning_rate < 0:
             raise ValueError(f"head_learning_rate must be at least 0, got {self.head_learning_rate}")
         self.remove_unused_columns = False
@@ -118,7 +119,8 @@ class SpanNERTrainer(Trainer):
             max_word_tokens=cast(int, config.window_overlap),
         )
         self.score = compute_metrics or span_metrics
-        self._evaluated_rows: list[Mapping[str, Any]] = []
+        self.reader = TextReader(processing_class, config)
+        self._decoding = config.decoding()  # of the evaluation that runs
         self._part_sums: dict[str, Tensor] = {}  # of this process since the last log
         self._num_steps: Tensor | float = 0.0  # its share of the steps since then
         self._config = config
@@ -129,21 +131,21 @@ class SpanNERTrainer(Trainer):
             train_dataset=None if train_dataset is None else self._training_windows(train_dataset, model),
             eval_dataset=cast(Any, eval_dataset),
             processing_class=processing_class,
-            compute_metrics=self._window_metrics,
             **kwargs,
         )
         self.label_names = ["labels"]
 
     def _training_windows(self, rows: Rows, model: SpanNERModel) -> Dataset:
-        windows, report = window_rows(rows, self.span_collator.word_tokenizer, self._config)
+        label2id = self.span_collator.label2id
+        windows, report = window_rows(rows, self.reader, label2id)
         lost = sum(
             model.unreachable(
-                [(entity["start"], entity["end"], self.span_collator.label2id[entity["label"]]) for entity in gold]
+                [(entity["start"], entity["end"], label2id[entity["label"]]) for entity in window["entities"]]
             )
-            for gold in windows["entities"]
+            for window in windows
         )
         logger.warning("training data: %s; %d that the method cannot reach", report, lost)
-        return windows.select_columns(TRAINING_COLUMNS)
+        return training_windows(windows)
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
         """Train; see `Trainer.train`. A checkpoint that was not written to its end is never gone on from.
@@ -198,21 +200,53 @@ class SpanNERTrainer(Trainer):
             return super().evaluate(dataset, ignore_keys, metric_key_prefix)
         return super().evaluate(self._evaluation_windows(dataset), ignore_keys, metric_key_prefix)
 
-    def predict(self, test_dataset: Any, ignore_keys: list[str] | None = None, metric_key_prefix: str = "test") -> Any:
-        """Spans of rows: `predictions` holds for each row its entities as dicts, in the order of the rows."""
-        output = super().predict(self._evaluation_windows(test_dataset), ignore_keys, metric_key_prefix)
-        packed, windows = cast(tuple[np.ndarray, np.ndarray], (output.predictions, output.label_ids))
-        spans = self.merged_spans(packed, windows)
-        return output._replace(predictions=spans, label_ids=[list(row["entities"]) for row in self._evaluated_rows])
+    def predict(
+        self,
+        test_dataset: Any,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "test",
+        decoding: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Spans of rows: `predictions` holds for each row its entities as dicts, in the order of the rows.
 
-    def _evaluation_windows(self, rows: Rows) -> Any:  # a datasets.Dataset, which the hints of Trainer leave out
-        """Window rows sorted by length, since padding is the largest cost; each names its row, so the order returns."""
-        self._evaluated_rows = list(rows)
-        windows, report = window_rows(self._evaluated_rows, self.span_collator.word_tokenizer, self._config)
-        if report.examples:
-            logger.warning_once(f"evaluation data: {report}; these count as missed")
-        order = np.argsort(-np.array(windows["length"]), kind="stable")
-        return windows.select(order)
+        Args:
+            test_dataset: Rows.
+            ignore_keys: As in `Trainer.predict`.
+            metric_key_prefix: The same.
+            decoding: Settings of inference by name, over the configuration's.
+        """
+        windows = self._evaluation_windows(test_dataset, decoding)
+        return super().predict(cast(Any, windows), ignore_keys, metric_key_prefix)
+
+    def _evaluation_windows(self, rows: Rows, decoding: Mapping[str, Any] | None = None) -> EvaluationWindows:
+        windows = EvaluationWindows(rows, self.reader, self._config, self._config.decoding(decoding))
+        if windows.report.examples:
+            logger.warning_once(f"evaluation data: {windows.report}; these count as missed")
+        return windows
+
+    def evaluation_loop(
+        self,
+        dataloader: DataLoader,
+        description: str,
+        prediction_loss_only: bool | None = None,
+        ignore_keys: list[str] | None = None,
+        metric_key_prefix: str = "eval",
+    ) -> EvalLoopOutput:
+        """Spans, gold and scores of the rows whose windows the loader gives; the loop is the library's own."""
+        windows = cast(EvaluationWindows, dataloader.dataset)
+        self._decoding = windows.decoding
+        loss_only = self.args.prediction_loss_only
+        output = super().evaluation_loop(dataloader, description, loss_only, ignore_keys, metric_key_prefix)
+        if loss_only:
+            return output
+        spans = windows.merged(cast(np.ndarray, output.predictions), cast(np.ndarray, output.label_ids))
+        scores = {f"{metric_key_prefix}_{name}": score for name, score in self.score(spans, windows.gold).items()}
+        return EvalLoopOutput(
+            predictions=cast(Any, spans),
+            label_ids=cast(Any, windows.gold),
+            metrics=cast(dict[str, float], output.metrics) | scores,
+            num_samples=len(windows.gold),
+        )
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:
         sampler = super()._get_train_sampler(train_dataset)
@@ -279,11 +313,10 @@ class SpanNERTrainer(Trainer):
         Overlaps within a text of one window are resolved here already, which changes nothing later and keeps K small.
         """
         inputs = self._prepare_inputs(inputs)
-        windows = inputs["windows"]
+        windows, decoding = inputs["windows"], self._decoding
         unwrapped = self.accelerator.unwrap_model(model)
         with torch.no_grad(), self.compute_loss_context_manager():
-            loss, output = self.compute_loss(model, inputs, return_outputs=True)
-            decoding = unwrapped.decoding()
+            loss, output = self.compute_loss(model, inputs | {"decoding": decoding}, return_outputs=True)
             packed = unwrapped.candidate_spans(output, decoding)
         if prediction_loss_only:
             return loss.detach(), None, None
@@ -297,25 +330,6 @@ class SpanNERTrainer(Trainer):
             for spans, count in zip(unpack_spans(packed), windows[:, 3].tolist(), strict=True)
         ]
         return loss.detach(), pack_spans(kept).to(windows.device), windows
-
-    def merged_spans(self, packed: np.ndarray, windows: np.ndarray) -> list[list[dict[str, Any]]]:
-        """Entities of each evaluated row, in its order, from tables of windows in any order."""
-        of_row: dict[int, list[tuple[Window, int]]] = defaultdict(list)
-        for place, (row, first_word, num_words, _) in enumerate(windows.tolist()):
-            of_row[row].append((Window(first_word, num_words), place))
-        settings, decoding = self._config.merge_settings(), self._config.decoding()
-        merged = []
-        for row in range(len(self._evaluated_rows)):
-            parts = sorted(of_row[row])
-            tables = [packed[place] for _, place in parts]
-            spans = merge_windows(tables, [window for window, _ in parts], settings, decoding)
-            merged.append([span_dict(span, settings["id2label"]) for span in spans])
-        return merged
-
-    def _window_metrics(self, evaluation: EvalPrediction) -> dict[str, float]:
-        packed, windows = cast(tuple[np.ndarray, np.ndarray], (evaluation.predictions, evaluation.label_ids))
-        predicted = self.merged_spans(packed, windows)
-        return self.score(predicted, [list(row["entities"]) for row in self._evaluated_rows])
 
     def create_optimizer(self, model: PreTrainedModel | None = None) -> torch.optim.Optimizer:
         """Optimiser of four groups: encoder and rest, each with and without weight decay."""
@@ -347,11 +361,6 @@ def use_one_device(args: TrainingArguments) -> None:
     if args.n_gpu > 1:
         logger.warning("%d devices are there and this process uses one; accelerate launch takes all", args.n_gpu)
         args._n_gpu = 1
-
-
-def span_dict(span: Span, id2label: Mapping[int, str]) -> dict[str, Any]:
-    """A span with its label's name, as the metric takes it."""
-    return {"start": span.start, "end": span.end, "label": id2label[span.label], "score": span.score}
 
 
 def span_metrics(predicted: list, gold: list) -> dict[str, float]:

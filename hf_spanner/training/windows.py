@@ -1,14 +1,19 @@
 """Rows of a data set to rows of one window each, with what is lost counted."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+import torch
 from datasets import Dataset, Features, List, Value
 
 from hf_spanner.core.configuration_span_ner import SpanNERConfig
-from hf_spanner.core.features import TokenizedWords, Window, WordTokenizer, plan_windows, window_owners
+from hf_spanner.core.decoding import Decoding
+from hf_spanner.core.features import Window
+from hf_spanner.core.prediction import ReadableText, TextReader, merge_windows, window_owners
+from hf_spanner.core.spans import named_span
 
 ENTITY = {"start": Value("int32"), "end": Value("int32"), "label": Value("string")}
 WINDOW_FEATURES = Features(
@@ -24,7 +29,7 @@ WINDOW_FEATURES = Features(
         "num_windows": Value("int32"),
     }
 )
-CHUNK = 1024
+TRAINING_COLUMNS = ["tokens", "entities", "left_context", "right_context", "length"]
 
 
 @dataclass
@@ -59,98 +64,128 @@ class WindowReport:
 
 
 def window_rows(
-    rows: Iterable[Mapping[str, Any]], word_tokenizer: WordTokenizer, config: SpanNERConfig
-) -> tuple[Dataset, WindowReport]:
+    rows: Iterable[Mapping[str, Any]], reader: TextReader, label2id: Mapping[str, int]
+) -> tuple[list[dict[str, Any]], WindowReport]:
     """Rows cut into windows, each entity in the window that owns its midpoint, and what was lost.
 
     Args:
         rows: Rows with `tokens`, `entities` and optionally `document` (needed for context).
-        word_tokenizer: The model's.
-        config: `window_size`, `window_overlap`, `context_sentences`, `label2id`.
+        reader: The model's.
+        label2id: The labels that the model knows.
 
     Returns:
-        A data set of window rows in the order of the rows, and the report.
+        Window rows with the columns of `WINDOW_FEATURES`, in the order of the rows, and the report.
 
     Raises:
         ValueError: If there are no rows, or an entity lies outside its row.
     """
     report = WindowReport()
     rows = list(rows)
-    texts: list[TokenizedWords] = []
-    for first in range(0, len(rows), CHUNK):
-        texts.extend(word_tokenizer([row["tokens"] for row in rows[first : first + CHUNK]]))
     if not rows:
         raise ValueError("rows must hold at least one row, got none")
+    texts = reader.texts([row["tokens"] for row in rows], [row.get("document") for row in rows])
     windows = []
     for place, (row, text) in enumerate(zip(rows, texts, strict=True)):
         report.rows += 1
-        of_row = _windows_of_row(row, text, config, report)
-        contexts = _contexts(rows, texts, place, config, len(of_row) == 1)
-        for window in of_row:
-            left, right = contexts
-            windows.append({**window, "left_context": left, "right_context": right, "row": place})
+        gold = _gold_of_windows(row, text, label2id, report)
+        windows += [
+            _window_row(place, row, text, window, entities) for window, entities in zip(text.windows, gold, strict=True)
+        ]
     report.windows = len(windows)
-    return Dataset.from_list(windows, features=WINDOW_FEATURES), report
+    return windows, report
 
 
-def _windows_of_row(
-    row: Mapping[str, Any], text: TokenizedWords, config: SpanNERConfig, report: WindowReport
-) -> list[dict[str, Any]]:
-    assert config.window_size is not None
-    assert config.window_overlap is not None
-    windows = plan_windows(text.bounds, config.window_size, config.window_overlap)
-    entities: list[list[dict[str, Any]]] = [[] for _ in windows]
+def training_windows(windows: Sequence[Mapping[str, Any]]) -> Dataset:
+    """Window rows as a data set with the columns that training reads."""
+    return Dataset.from_list(list(windows), features=WINDOW_FEATURES).select_columns(TRAINING_COLUMNS)
+
+
+class EvaluationWindows(torch.utils.data.Dataset):
+    """The windows of rows that are evaluated, longest first, and what puts their spans together again.
+
+    Args:
+        rows: Rows with `tokens` and `entities`.
+        reader: The model's.
+        config: Its configuration.
+        decoding: Checked settings of inference.
+    """
+
+    def __init__(
+        self, rows: Iterable[Mapping[str, Any]], reader: TextReader, config: SpanNERConfig, decoding: Decoding
+    ) -> None:
+        kept = list(rows)
+        windows, self.report = window_rows(kept, reader, cast(dict[str, int], config.label2id))
+        self.windows = sorted(windows, key=lambda window: -window["length"])  # padding is the largest cost
+        self.gold = [list(row["entities"]) for row in kept]
+        self.settings, self.decoding = config.merge_settings(), decoding
+
+    def __len__(self) -> int:
+        """Number of windows."""
+        return len(self.windows)
+
+    def __getitem__(self, place: int) -> dict[str, Any]:
+        """The window row of a place in the order of length."""
+        return self.windows[place]
+
+    def merged(self, packed: Sequence[np.ndarray] | np.ndarray, places: np.ndarray) -> list[list[dict[str, Any]]]:
+        """Entities of each row from the candidates of its windows.
+
+        Args:
+            packed: For each of P windows, in any order, its (K, 4) candidates.
+            places: (P, 4) long, of each window its row, first word, number of words, and the number of its row's
+                windows.
+
+        Returns:
+            For each row its entities (start, end, label, score).
+        """
+        of_row: dict[int, list[tuple[Window, int]]] = defaultdict(list)
+        for place, (row, first_word, num_words, _) in enumerate(places.tolist()):
+            of_row[row].append((Window(first_word, num_words), place))
+        merged = []
+        for row in range(len(self.gold)):
+            parts = sorted(of_row[row])
+            tables = [packed[place] for _, place in parts]
+            spans = merge_windows(tables, [window for window, _ in parts], self.settings, self.decoding)
+            merged.append([named_span(span, self.settings["id2label"]) for span in spans])
+        return merged
+
+
+def _gold_of_windows(
+    row: Mapping[str, Any], text: ReadableText, label2id: Mapping[str, int], report: WindowReport
+) -> list[list[dict[str, Any]]]:
+    """For each window of a row the entities that it owns, counted in its words; what is lost is reported."""
+    bounds = text.tokens.bounds
+    entities: list[list[dict[str, Any]]] = [[] for _ in text.windows]
     for entity in row["entities"]:
         report.entities += 1
         start, end, label = entity["start"], entity["end"], entity["label"]
         if not 0 <= start < end <= len(row["tokens"]):
             raise ValueError(f"entity {dict(entity)} lies outside its row of {len(row['tokens'])} words")
-        owner = int(window_owners(windows, np.array([start]), np.array([end]))[0])
-        first, num_words = windows[owner]
-        if label not in config.label2id:
+        owner = int(window_owners(text.windows, np.array([start]), np.array([end]))[0])
+        first, num_words = text.windows[owner]
+        if label not in label2id:
             report.lose("unknown_label", row["tokens"], entity)
-        elif text.bounds[start] == text.bounds[start + 1] or text.bounds[end - 1] == text.bounds[end]:
+        elif bounds[start] == bounds[start + 1] or bounds[end - 1] == bounds[end]:
             report.lose("without_tokens", row["tokens"], entity)
         elif start < first or end > first + num_words:
             report.lose("longer_than_overlap", row["tokens"], entity)
         else:
             entities[owner].append({"start": start - first, "end": end - first, "label": label})
-    return [_window_row(row, text, window, gold, len(windows)) for window, gold in zip(windows, entities, strict=True)]
+    return entities
 
 
 def _window_row(
-    row: Mapping[str, Any], text: TokenizedWords, window: Window, entities: list[dict[str, Any]], num_windows: int
+    place: int, row: Mapping[str, Any], text: ReadableText, window: Window, entities: list[dict[str, Any]]
 ) -> dict[str, Any]:
-    first, behind = window.first_word, window.first_word + window.num_words
+    first, end = window.first_word, window.first_word + window.num_words
     return {
-        "tokens": row["tokens"][first:behind],
+        "tokens": row["tokens"][first:end],
         "entities": entities,
-        "length": text.bounds[behind] - text.bounds[first],
+        "left_context": text.left,
+        "right_context": text.right,
+        "length": text.tokens.bounds[end] - text.tokens.bounds[first],
+        "row": place,
         "first_word": first,
         "num_words": window.num_words,
-        "num_windows": num_windows,
+        "num_windows": len(text.windows),
     }
-
-
-def _contexts(
-    rows: Sequence[Mapping[str, Any]],
-    texts: Sequence[TokenizedWords],
-    place: int,
-    config: SpanNERConfig,
-    is_whole: bool,
-) -> tuple[list[int], list[int]]:
-    """Token ids of neighbouring sentences of the same document, as far as the window has room, half on each side."""
-    assert config.window_size is not None
-    document = rows[place].get("document")
-    if config.context_sentences == 0 or document is None or not is_whole:
-        return [], []
-    reach = range(1, config.context_sentences + 1)
-    before = [place - step for step in reach if place - step >= 0 and rows[place - step].get("document") == document]
-    behind = [
-        place + step for step in reach if place + step < len(rows) and rows[place + step].get("document") == document
-    ]
-    left = [token for neighbour in reversed(before) for token in texts[neighbour].ids]
-    right = [token for neighbour in behind for token in texts[neighbour].ids]
-    room = config.window_size - len(texts[place].ids)
-    num_left = min(len(left), max(room // 2, room - len(right)))
-    return left[len(left) - num_left :], right[: room - num_left]

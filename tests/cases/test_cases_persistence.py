@@ -220,10 +220,9 @@ except ValueError as error:
     assert "trust_remote_code" in str(error), error
 assert not [name for name in sys.modules if name.startswith("transformers_modules")], "code of the folder was run"
 tagger = pipeline("span-ner", model=folder, trust_remote_code=True)
-item = next(iter(tagger.preprocess(["Ana met Bo"])))
-feature = tagger.word_tokenizer.feature(item["text"], item["windows"][0])
-batch = {name: torch.tensor([values]) for name, values in feature.items()}
-batch |= {"attention_mask": torch.ones_like(batch["input_ids"]), "word_mask": torch.ones(1, 3, dtype=torch.bool)}
+text = tagger.preprocess("Ana met Bo")["text"]
+arrays = tagger.reader.batch([(text, text.windows[0])])
+batch = {name: torch.from_numpy(array) for name, array in arrays.items()}
 try:
     tagger.model(**batch, labels=torch.tensor([[[0, 1, 0]]]))
 except ImportError as error:

@@ -65,12 +65,13 @@ def test_special_strings_of_a_text_are_plain_text(case: Case, kind: str, encoder
 @pytest.mark.parametrize("case", ["T-04"], indirect=True)
 def test_words_without_tokens_shift_no_index(case: Case, perfect: Any, kind: str) -> None:
     """The tokenizers differ in which words have no token, never in which word is which; WordPiece's are the case's."""
-    tokenize = perfect.pipeline.word_tokenizer
+    reader = perfect.pipeline.reader
+    tokenize = reader.word_tokenizer
     expected = zip(case["expected"]["spans"], case["expected"]["reported_unlearnable"], strict=True)
     for item, (spans, num_lost) in zip(case["input"]["items"], expected, strict=True):
         entities = [dict(zip(("start", "end", "label"), span, strict=True)) for span in item["spans"]]
         row = {"tokens": item["tokens"], "entities": entities}
-        _, report = window_rows([row], tokenize, perfect.model.config)
+        _, report = window_rows([row], reader, perfect.model.config.label2id)
         found = perfect.run(item["tokens"], item["spans"], pretokenized=True)
         bounds = tokenize([item["tokens"]])[0].bounds
         has_token = [after > before for before, after in zip(bounds, bounds[1:], strict=False)]

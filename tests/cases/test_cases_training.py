@@ -15,11 +15,10 @@ from torch import Tensor
 from transformers import AutoTokenizer, BertConfig, PreTrainedTokenizerBase, TrainerCallback
 
 from hf_spanner import METHODS, SpanNERCollator, SpanNERModel, SpanNERPipeline
-from hf_spanner.core.spans import unpack_spans
+from hf_spanner.core.spans import named_span, unpack_spans
 from hf_spanner.methods import trainer_of, training_arguments_of
 from hf_spanner.methods.boundary_smoothing.loss_boundary_smoothing import legal_spans, smoothed_targets
 from hf_spanner.metrics.span_ner.scoring import score_spans
-from hf_spanner.training.trainer import span_dict
 
 Case = dict[str, Any]
 Rows = list[dict[str, Any]]
@@ -78,7 +77,7 @@ def f1(model: SpanNERModel, batch: dict[str, Tensor], rows: Rows) -> float:
     with torch.no_grad():
         decoded = model.eval().decode(model(**batch))
     model.train()
-    predicted = [[span_dict(span, model.config.id2label) for span in spans] for spans in decoded]
+    predicted = [[named_span(span, model.config.id2label) for span in spans] for spans in decoded]
     return score_spans(predicted, [one["entities"] for one in rows])["overall_f1"]
 
 
@@ -244,7 +243,7 @@ def test_evaluation_joins_sentences_of_unlike_length(case: Case, evaluation: Any
         output = evaluation.model(**evaluation.trainer.span_collator([one]))
         losses.append(output.loss.item())
         spans = evaluation.model.decode(output)[0]
-        predicted.append([span_dict(span, evaluation.model.config.id2label) for span in spans])
+        predicted.append([named_span(span, evaluation.model.config.id2label) for span in spans])
     expected = score_spans(predicted, [one["entities"] for one in evaluation.rows])
     scores = evaluation.trainer.evaluate()
     assert set(case["expected"]["eval_keys"]) <= set(scores)

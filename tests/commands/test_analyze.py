@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from transformers import AutoModel, AutoTokenizer
 
+from hf_spanner import SpanNERPipeline
+from hf_spanner.commands.judging import predicted_and_gold
+from hf_spanner.core.spans import EntityLists
 from hf_spanner.metrics.span_ner.scoring import score_spans
-from hf_spanner.training.predictions import Spans, predictions_of_words
 
 Run = Callable[..., dict[str, Any]]
 PICTURES = {"reliability", "thresholds", "f1_by_label", "f1_by_length", "f1_by_depth", "errors"}
@@ -49,10 +51,12 @@ def calibrated_model(saved_model: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def own_spans(folder: Path, rows: list[dict[str, Any]], **config: Any) -> tuple[Spans, Spans]:
+def own_spans(folder: Path, rows: list[dict[str, Any]], **config: Any) -> tuple[EntityLists, EntityLists]:
     """The model's own predictions, and gold."""
     model = AutoModel.from_pretrained(folder, **config)
-    return predictions_of_words(model, AutoTokenizer.from_pretrained(folder), rows, 32)
+    return predicted_and_gold(
+        SpanNERPipeline(model=model, tokenizer=AutoTokenizer.from_pretrained(folder)), rows, {}, 32
+    )
 
 
 def own_scores(folder: Path, rows: list[dict[str, Any]], **config: Any) -> dict[str, Any]:

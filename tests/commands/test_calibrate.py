@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from transformers import AutoConfig, AutoModel, AutoTokenizer, pipeline
 
+from hf_spanner import SpanNERPipeline
 from hf_spanner.calibration.fitting import rows_fingerprint
-from hf_spanner.training.predictions import predictions_of_words
+from hf_spanner.commands.judging import predicted_and_gold
 
 Run = Callable[..., Path]
 OTHER = [{"tokens": ["Mira", "met", "Ana"], "entities": [{"start": 0, "end": 1, "label": "PER"}]}]
@@ -95,7 +96,7 @@ def test_promises_are_saved_and_taken_or_refused(
 ) -> None:
     """Gold is what the model finds, so all is right: 3 predictions promise 0.5 with delta 0.2, 0.9999 needs 16,094."""
     model, tokenizer = AutoModel.from_pretrained(saved_model), AutoTokenizer.from_pretrained(saved_model)
-    found, _ = predictions_of_words(model, tokenizer, rows, 32)
+    found, _ = predicted_and_gold(SpanNERPipeline(model=model, tokenizer=tokenizer), rows, {}, 32)
     own = [
         {
             "tokens": row["tokens"],

@@ -10,10 +10,12 @@ import pytest
 from datasets import Dataset
 from transformers import AutoModel, AutoTokenizer
 
+from hf_spanner import SpanNERPipeline
 from hf_spanner.calibration.fitting import rows_fingerprint
+from hf_spanner.commands.judging import predicted_and_gold
+from hf_spanner.core.spans import EntityLists
 from hf_spanner.metrics.span_ner.resampling import paired_bootstrap
 from hf_spanner.metrics.span_ner.scoring import score_spans
-from hf_spanner.training.predictions import Spans, predictions_of_words
 
 
 @pytest.fixture(autouse=True)
@@ -40,15 +42,20 @@ def changed_model(saved_model: Path, folder: Path, **fields: Any) -> Path:
     return folder
 
 
-def predictions(folder: Path, rows: list) -> tuple[Spans, Spans]:
-    return predictions_of_words(AutoModel.from_pretrained(folder), AutoTokenizer.from_pretrained(folder), rows, 8)
+def predictions(folder: Path, rows: list) -> tuple[EntityLists, EntityLists]:
+    return predicted_and_gold(
+        SpanNERPipeline(model=AutoModel.from_pretrained(folder), tokenizer=AutoTokenizer.from_pretrained(folder)),
+        rows,
+        {},
+        8,
+    )
 
 
 @pytest.fixture
-def save_predictions(tmp_path: Path) -> Callable[[str, Spans, Spans], str]:
+def save_predictions(tmp_path: Path) -> Callable[[str, EntityLists, EntityLists], str]:
     """Keeps predictions as `benchmarks/quality.py` does, but for the rounding of scores."""
 
-    def save(run: str, predicted: Spans, gold: Spans) -> str:
+    def save(run: str, predicted: EntityLists, gold: EntityLists) -> str:
         sides = enumerate(zip(predicted, gold, strict=True))
         path = tmp_path / f"{run}.parquet"
         Dataset.from_list(

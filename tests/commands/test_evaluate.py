@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from transformers import AutoModel, AutoTokenizer
 
-from hf_spanner import SpanNERTrainer, SpanNERTrainingArguments
+from hf_spanner import SpanNERPipeline, SpanNERTrainer, SpanNERTrainingArguments
+from hf_spanner.commands.judging import judged_model, predicted_and_gold
 from hf_spanner.metrics.span_ner.resampling import bootstrap_intervals
 from hf_spanner.metrics.span_ner.scoring import score_spans
 
@@ -96,13 +97,13 @@ def test_neighbouring_sentences_are_read_as_in_training(
     program: Callable, saved_model: Path, rows: list, tmp_path: Path
 ) -> None:
     """With context the answer of a row depends on the rows of its document, which the program must hand over."""
-    evaluate = program("evaluate")
     tokenizer = AutoTokenizer.from_pretrained(saved_model)
     together = [row | {"document": "one"} for row in rows]
     apart = [row | {"document": str(place)} for place, row in enumerate(rows)]
     model = AutoModel.from_pretrained(saved_model, context_sentences=2)
-    found, _ = evaluate.predictions_of_words(model, tokenizer, together, 32)
-    alone, _ = evaluate.predictions_of_words(model, tokenizer, apart, 32)
+    ner = SpanNERPipeline(model=model, tokenizer=tokenizer)
+    found, _ = predicted_and_gold(ner, together, {}, 32)
+    alone, _ = predicted_and_gold(ner, apart, {}, 32)
     assert found != alone
 
 
@@ -119,8 +120,8 @@ def test_intervals_are_over_documents_and_the_report_says_of_which(
     target, data = tmp_path / "scores.json", str(write_jsonl("rows.jsonl", named))
     program("evaluate").main([str(saved_model), data, "--num-resamples", "50", "--output", str(target)])
     intervals = json.loads(target.read_text(encoding="utf-8"))["intervals"]
-    model, tokenizer = AutoModel.from_pretrained(saved_model), AutoTokenizer.from_pretrained(saved_model)
-    predicted, gold = program("evaluate").predictions_of_words(model, tokenizer, named, 32)
+    ner, loaded = judged_model(str(saved_model), data, split=None)
+    predicted, gold = predicted_and_gold(ner, loaded, {}, 32)
     assert intervals == bootstrap_intervals(
         predicted, gold, documents=[row.get("document") for row in named], num_resamples=50
     )

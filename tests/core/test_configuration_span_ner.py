@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from transformers import AutoConfig, BertConfig, DistilBertConfig, RobertaConfig
 from hf_spanner import METHODS, SpanNERConfig
 from hf_spanner.core import configuration_span_ner
 from hf_spanner.core.configuration_span_ner import VERSION, Choice, Interval
+from hf_spanner.core.decoding import Decoding
 from hf_spanner.methods.boundary_smoothing import BoundarySmoothingConfig
 
 CONFIGS = [SpanNERConfig, *(model.config_class for model in METHODS.values())]
@@ -303,7 +303,7 @@ def test_decoding_overlays_the_configuration_and_never_changes_it() -> None:
     assert dict(config.decoding()) == {"threshold": 0.25, "overlap": "nested"}
     settings = config.decoding({"threshold": 0.5})
     assert dict(settings) == {"threshold": 0.5, "overlap": "nested"}
-    assert isinstance(settings, MappingProxyType)
+    assert isinstance(settings, Decoding)
     assert config.to_dict() == before
 
 

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from transformers import AutoModel, PreTrainedTokenizerBase
 
 from hf_spanner import SpanNERCollator, SpanNERModel
+from hf_spanner.core.spans import named_span
 from hf_spanner.metrics.span_ner.scoring import score_spans
-from hf_spanner.training.trainer import span_dict
 
 Rows = list[dict[str, Any]]
 Make = Callable[..., SpanNERModel]
@@ -102,7 +102,7 @@ def _f1(model: SpanNERModel, batch: dict[str, Tensor], rows: Rows) -> float:
     with torch.no_grad():
         decoded = model.eval().decode(model(**batch))
     model.train()
-    predicted = [[span_dict(span, model.config.id2label) for span in spans] for spans in decoded]
+    predicted = [[named_span(span, model.config.id2label) for span in spans] for spans in decoded]
     return score_spans(predicted, [one["entities"] for one in rows])["overall_f1"]
 
 

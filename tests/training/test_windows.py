@@ -1,5 +1,6 @@
 """Rows cut into windows: nothing lost in silence, context from the same document only."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,8 +9,9 @@ from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerBase
 
 from hf_spanner.core.features import WordTokenizer
+from hf_spanner.core.prediction import TextReader
 from hf_spanner.methods.boundary_smoothing import BoundarySmoothingConfig
-from hf_spanner.training.windows import window_rows
+from hf_spanner.training.windows import WindowReport, window_rows
 
 LABELS = {0: "LOC", 1: "ORG", 2: "PER"}
 
@@ -26,10 +28,25 @@ def settings_of(
     )
 
 
+Cut = Callable[..., tuple[list[dict[str, Any]], WindowReport]]
+
+
 @pytest.fixture
-def words(tokenizer: PreTrainedTokenizerBase) -> WordTokenizer:
-    """The letter `a` is one token, so tokens of `a` words count themselves."""
-    return WordTokenizer(tokenizer, 127)
+def cut(tokenizer: PreTrainedTokenizerBase) -> Cut:
+    """Cuts rows into windows: `cut(rows, window_size, window_overlap, context_sentences)`.
+
+    The letter `a` is one token, so tokens of `a` words count themselves.
+    """
+
+    def rows_cut(rows: list[dict[str, Any]], *given: int, **fields: int) -> tuple[list[dict[str, Any]], WindowReport]:
+        config = settings_of(*given, **fields)
+        return window_rows(rows, TextReader(tokenizer, config), config.label2id)
+
+    return rows_cut
+
+
+def column(windows: list[dict[str, Any]], name: str) -> list[Any]:
+    return [window[name] for window in windows]
 
 
 def row(num_words: int, *entities: tuple[int, int, str], **more: Any) -> dict[str, Any]:
@@ -37,49 +54,49 @@ def row(num_words: int, *entities: tuple[int, int, str], **more: Any) -> dict[st
     return {"tokens": ["a"] * num_words, "entities": found, **more}
 
 
-def test_a_row_that_fits_is_one_window_with_all_its_entities(words: WordTokenizer) -> None:
+def test_a_row_that_fits_is_one_window_with_all_its_entities(cut: Cut) -> None:
     rows = [row(5, (0, 5, "ORG"), (1, 2, "PER")), row(0), row(2)]
-    windows, report = window_rows(rows, words, settings_of())
-    assert windows["tokens"][:] == [one["tokens"] for one in rows]
-    assert windows["entities"][:] == [one["entities"] for one in rows]
-    assert windows["row"][:] == [0, 1, 2]
-    assert windows["length"][:] == [5, 0, 2]
-    assert windows["num_windows"][:] == [1, 1, 1]
+    windows, report = cut(rows)
+    assert column(windows, "tokens") == [one["tokens"] for one in rows]
+    assert column(windows, "entities") == [one["entities"] for one in rows]
+    assert column(windows, "row") == [0, 1, 2]
+    assert column(windows, "length") == [5, 0, 2]
+    assert column(windows, "num_windows") == [1, 1, 1]
     assert (report.rows, report.windows, report.entities, report.examples) == (3, 3, 2, {})
     assert str(report) == "3 rows in 3 windows, 2 entities"
 
 
-def test_an_entity_goes_to_the_window_that_owns_its_midpoint(words: WordTokenizer) -> None:
+def test_an_entity_goes_to_the_window_that_owns_its_midpoint(cut: Cut) -> None:
     """Ten words in windows of six that share two: words 0 to 5 and 4 to 9, the border at word 5."""
     gold = [(0, 1, "PER"), (4, 5, "PER"), (4, 6, "LOC"), (5, 6, "PER"), (9, 10, "ORG")]
-    windows, report = window_rows([row(10, *gold)], words, settings_of(6, 2))
-    assert list(zip(windows["first_word"], windows["num_words"], strict=True)) == [(0, 6), (4, 6)]
-    assert windows["num_windows"][:] == [2, 2]
-    found = [[(e["start"], e["end"], e["label"]) for e in entities] for entities in windows["entities"]]
+    windows, report = cut([row(10, *gold)], 6, 2)
+    assert list(zip(column(windows, "first_word"), column(windows, "num_words"), strict=True)) == [(0, 6), (4, 6)]
+    assert column(windows, "num_windows") == [2, 2]
+    found = [[(e["start"], e["end"], e["label"]) for e in entities] for entities in column(windows, "entities")]
     assert found == [[(0, 1, "PER"), (4, 5, "PER"), (4, 6, "LOC")], [(1, 2, "PER"), (5, 6, "ORG")]]
     assert report.examples == {}
 
 
-def test_what_no_window_can_hold_is_counted_with_an_example(words: WordTokenizer) -> None:
+def test_what_no_window_can_hold_is_counted_with_an_example(cut: Cut) -> None:
     long = row(10, (2, 8, "ORG"), (2, 9, "ORG"), (0, 1, "DATE"))
     blank = {"tokens": ["Ana", " "], "entities": [{"start": 0, "end": 2, "label": "PER"}]}
-    windows, report = window_rows([long, blank], words, settings_of(6, 2))
+    windows, report = cut([long, blank], 6, 2)
     assert (report.longer_than_overlap, report.unknown_label, report.without_tokens) == (2, 1, 1)
     assert report.examples["longer_than_overlap"] == "'a a a a a a' (ORG)"
-    assert not any(windows["entities"])
+    assert not any(column(windows, "entities"))
     assert "2 longer than overlap, e.g. 'a a a a a a' (ORG)" in str(report)
     assert "1 unknown label, e.g. 'a' (DATE)" in str(report)
     assert "1 without tokens, e.g. 'Ana  ' (PER)" in str(report)
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 4), (2, 2), (-1, 1)])
-def test_an_entity_outside_its_row_is_refused(words: WordTokenizer, start: int, end: int) -> None:
+def test_an_entity_outside_its_row_is_refused(cut: Cut, start: int, end: int) -> None:
     with pytest.raises(ValueError, match="outside its row of 3 words"):
-        window_rows([row(3, (start, end, "PER"))], words, settings_of())
+        cut([row(3, (start, end, "PER"))])
 
 
 @given(st.data())
-def test_every_entity_is_in_one_window_or_counted(words: WordTokenizer, data: st.DataObject) -> None:
+def test_every_entity_is_in_one_window_or_counted(cut: Cut, data: st.DataObject) -> None:
     """And windows cover all words; an entity no longer than half the overlap is never lost."""
     num_words = data.draw(st.integers(1, 40))
     size = data.draw(st.integers(2, 12))
@@ -87,7 +104,7 @@ def test_every_entity_is_in_one_window_or_counted(words: WordTokenizer, data: st
     place = st.integers(0, num_words - 1)
     spans = data.draw(st.sets(st.tuples(place, place), max_size=8))
     gold = [(min(a, b), max(a, b) + 1, "PER") for a, b in sorted(spans) if a <= b]
-    windows, report = window_rows([row(num_words, *gold)], words, settings_of(size, overlap))
+    windows, report = cut([row(num_words, *gold)], size, overlap)
     placed, covered = [], set()
     for window in windows:
         first = window["first_word"]
@@ -104,28 +121,28 @@ def test_every_entity_is_in_one_window_or_counted(words: WordTokenizer, data: st
     assert all(end - start > overlap for start, end, _ in lost)
 
 
-def context_of(words: WordTokenizer, rows: list[dict[str, Any]], place: int, **fields: int) -> tuple[list, list]:
-    windows, _ = window_rows(rows, words, settings_of(**fields))
-    return windows["left_context"][place], windows["right_context"][place]
+def context_of(cut: Cut, rows: list[dict[str, Any]], place: int, **fields: int) -> tuple[list, list]:
+    windows, _ = cut(rows, **fields)
+    return column(windows, "left_context")[place], column(windows, "right_context")[place]
 
 
-def test_context_comes_from_the_same_document_in_reading_order(words: WordTokenizer) -> None:
+def test_context_comes_from_the_same_document_in_reading_order(cut: Cut, tokenizer: PreTrainedTokenizerBase) -> None:
     texts = [["a"], ["b", "b"], ["c"], ["the"], ["fill"]]
     documents = ["x", "y", "y", "y", "z"]
     rows = [{"tokens": t, "entities": [], "document": d} for t, d in zip(texts, documents, strict=True)]
-    ids = [text.ids for text in words(texts)]
-    left, right = context_of(words, rows, 2, context_sentences=2)
+    ids = [text.ids for text in WordTokenizer(tokenizer, 127)(texts)]
+    left, right = context_of(cut, rows, 2, context_sentences=2)
     assert (left, right) == (ids[1], ids[3])
-    left, right = context_of(words, rows, 1, context_sentences=1)
+    left, right = context_of(cut, rows, 1, context_sentences=1)
     assert (left, right) == ([], ids[2])
-    left, right = context_of(words, rows, 1, context_sentences=2)
+    left, right = context_of(cut, rows, 1, context_sentences=2)
     assert (left, right) == ([], ids[2] + ids[3])
-    assert context_of(words, rows, 2, context_sentences=0) == ([], [])
+    assert context_of(cut, rows, 2, context_sentences=0) == ([], [])
 
 
-def test_rows_of_no_document_have_no_context(words: WordTokenizer) -> None:
+def test_rows_of_no_document_have_no_context(cut: Cut) -> None:
     rows = [row(2), row(2), row(2, document=None)]
-    assert context_of(words, rows, 1, context_sentences=2) == ([], [])
+    assert context_of(cut, rows, 1, context_sentences=2) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -139,24 +156,24 @@ def test_rows_of_no_document_have_no_context(words: WordTokenizer) -> None:
     ],
 )
 def test_context_fills_the_window_and_no_more(
-    words: WordTokenizer, lengths: tuple[int, ...], num_left: int, num_right: int
+    cut: Cut, lengths: tuple[int, ...], num_left: int, num_right: int
 ) -> None:
     texts = [["b"] * lengths[0], ["a"] * lengths[1], ["c"] * lengths[2]]
     rows = [{"tokens": text, "entities": [], "document": "x"} for text in texts]
-    left, right = context_of(words, rows, 1, window_size=10, window_overlap=2, context_sentences=1)
+    left, right = context_of(cut, rows, 1, window_size=10, window_overlap=2, context_sentences=1)
     assert (len(left), len(right)) == (num_left, num_right)
 
 
-def test_context_keeps_the_nearest_tokens(words: WordTokenizer) -> None:
+def test_context_keeps_the_nearest_tokens(cut: Cut, tokenizer: PreTrainedTokenizerBase) -> None:
     texts = [["b", "c", "the"], ["a"] * 2, ["fill", "word", "c"]]
     rows = [{"tokens": text, "entities": [], "document": "x"} for text in texts]
-    ids = [text.ids for text in words(texts)]
-    left, right = context_of(words, rows, 1, window_size=4, window_overlap=2, context_sentences=1)
+    ids = [text.ids for text in WordTokenizer(tokenizer, 127)(texts)]
+    left, right = context_of(cut, rows, 1, window_size=4, window_overlap=2, context_sentences=1)
     assert (left, right) == (ids[0][-1:], ids[2][:1])
 
 
-def test_rows_of_several_windows_have_no_context(words: WordTokenizer) -> None:
+def test_rows_of_several_windows_have_no_context(cut: Cut) -> None:
     rows = [row(3, document="x"), row(10, document="x"), row(3, document="x")]
-    windows, _ = window_rows(rows, words, settings_of(6, 2, 1))
+    windows, _ = cut(rows, 6, 2, 1)
     for window in windows:
         assert bool(window["left_context"] or window["right_context"]) == (window["num_windows"] == 1)

@@ -7,7 +7,7 @@ import pytest
 from transformers import PreTrainedTokenizerBase
 
 from hf_spanner import SpanNERModel, SpanNERPipeline
-from hf_spanner.training.predictions import predictions_of_words
+from hf_spanner.commands.judging import predicted_and_gold
 
 Rows = list[dict[str, Any]]
 
@@ -16,10 +16,8 @@ def test_they_are_those_of_the_pipeline_beside_the_gold(
     tiny_model: Callable[..., SpanNERModel],
     tokenizer: PreTrainedTokenizerBase,
     rows: Rows,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The calibration acts in both alike."""
-    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
     calibration = {
         "kind": "platt",
         "all": {"slope": 0.5, "intercept": -1.0},
@@ -28,9 +26,10 @@ def test_they_are_those_of_the_pipeline_beside_the_gold(
     }
     model = tiny_model(calibration=calibration)
     model.biaffine.linear_weight.data.mul_(40)
-    predicted, gold = predictions_of_words(model, tokenizer, rows, 2)
+    ner = SpanNERPipeline(model=model, tokenizer=tokenizer)
+    predicted, gold = predicted_and_gold(ner, rows, {}, 2)
     assert gold == [row["entities"] for row in rows]
-    answers = SpanNERPipeline(model=model, tokenizer=tokenizer)([row["tokens"] for row in rows], pretokenized=True)
+    answers = ner([row["tokens"] for row in rows], pretokenized=True)
     expected = [
         [
             (one["word_start"], one["word_end"], one["entity_group"], pytest.approx(one["score"], abs=1e-5))
@@ -41,4 +40,4 @@ def test_they_are_those_of_the_pipeline_beside_the_gold(
     assert [[tuple(one.values()) for one in of_row] for of_row in predicted] == expected
     assert {one["label"] for of_row in predicted for one in of_row} > {"PER"}
     model.config.calibration = None
-    assert predictions_of_words(model, tokenizer, rows, 2)[0] != predicted
+    assert predicted_and_gold(ner, rows, {}, 2)[0] != predicted

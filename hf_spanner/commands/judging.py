@@ -1,0 +1,78 @@
+"""A saved model and the rows that it is judged on: what evaluate, compare, analyze and calibrate share."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from datasets import Dataset
+from tqdm import tqdm
+from transformers import AutoModel, AutoTokenizer
+
+from hf_spanner.calibration.fitting import refuse_fitted_rows
+from hf_spanner.core.pipeline_span_ner import SpanNERPipeline
+from hf_spanner.core.spans import EntityLists
+from hf_spanner.data.readers import load_rows
+from hf_spanner.training.windows import window_rows
+
+RAW = {"calibration": None, "temperature": 1.0}
+
+
+def judged_model(
+    source: str, data: str, *, split: str | None, raw: bool = False, allow_fitted_rows: bool = False
+) -> tuple[SpanNERPipeline, Dataset]:
+    """A saved model as a pipeline, and the rows that it is judged on, split at hyphens as the model reads them.
+
+    Args:
+        source: Folder or Hub name of the model.
+        data: File, folder or data set on the Hub, as `load_rows` takes it.
+        split: Split of a folder or of the Hub.
+        raw: Leave the model's calibration and temperature out.
+        allow_fitted_rows: Take also the rows that the calibration was fitted on.
+
+    Raises:
+        ValueError: If these are the rows of the fit and not allowed.
+    """
+    model = AutoModel.from_pretrained(source, **(RAW if raw else {}))
+    ner = SpanNERPipeline(model=model, tokenizer=AutoTokenizer.from_pretrained(source))
+    rows: Any = load_rows(data, split=split, split_hyphens=model.config.split_hyphens)  # as a collection of rows
+    if not allow_fitted_rows:
+        refuse_fitted_rows(model.config.calibration, rows)
+    return ner, rows
+
+
+def predicted_and_gold(
+    ner: SpanNERPipeline, rows: Iterable[Mapping[str, Any]], decoding: Mapping[str, Any], batch_size: int
+) -> tuple[EntityLists, EntityLists]:
+    """Predicted and gold entities of rows in words, by the pipeline; gold that no window can hold is reported.
+
+    Args:
+        ner: The model.
+        rows: Rows with `tokens`, `entities` and, for context, `document`.
+        decoding: Settings of inference by name, over the model's own.
+        batch_size: Windows run through the model at once.
+
+    Returns:
+        For each row its predicted entities (start, end, label, score), and the same for gold without scores.
+    """
+    rows = list(rows)
+    _, report = window_rows(rows, ner.reader, ner.model.config.label2id)
+    if report.examples:
+        print(f"{report}; these count as missed")
+    answers = ner(
+        (row["tokens"] for row in rows),
+        pretokenized=True,
+        documents=[row.get("document") for row in rows],
+        batch_size=batch_size,
+        **decoding,
+    )
+    predicted = [[word_entity(entity) for entity in of_row] for of_row in tqdm(answers, total=len(rows), unit=" rows")]
+    return predicted, [list(row["entities"]) for row in rows]
+
+
+def word_entity(entity: Mapping[str, Any]) -> dict[str, Any]:
+    """An entity of the pipeline as one of a row: offsets in words."""
+    return {
+        "start": entity["word_start"],
+        "end": entity["word_end"],
+        "label": entity["entity_group"],
+        "score": entity["score"],
+    }

@@ -1,0 +1,195 @@
+"""The one way from words to spans: tokenise, cut into windows, read batches sorted by length, merge.
+
+A model takes part as one function, from a padded batch to packed candidates; whatever computes the same function can
+stand in its place.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, cast
+
+import numpy as np
+from transformers import PreTrainedTokenizerBase
+
+from hf_spanner.core.calibration import calibrated_spans, lowest_score
+from hf_spanner.core.configuration_span_ner import SpanNERConfig
+from hf_spanner.core.features import TokenizedWords, Window, WordTokenizer, pad_features, plan_windows
+from hf_spanner.core.overlap import resolve_overlaps
+from hf_spanner.core.spans import Span
+
+# From `input_ids`, `attention_mask`, `word_index` (B, T) and `word_mask` (B, N) to (B, K, 4) packed candidates.
+CandidateFunction = Callable[[dict[str, np.ndarray]], np.ndarray]
+
+TOKENIZED_AT_ONCE = 1024  # texts, whose encodings take far more memory than their ids
+
+
+@dataclass(frozen=True)
+class ReadableText:
+    """One text as a model reads it.
+
+    Args:
+        tokens: Its token ids.
+        windows: The windows that cover its words, at least one.
+        left: Token ids of earlier sentences of its document that are read with it.
+        right: Token ids of later ones.
+    """
+
+    tokens: TokenizedWords
+    windows: list[Window]
+    left: list[int]
+    right: list[int]
+
+
+class TextReader:
+    """Makes words readable for a model: token ids, windows, and neighbouring sentences as context.
+
+    Args:
+        tokenizer: The model's fast tokenizer.
+        config: `window_size`, `window_overlap` and `context_sentences` of the model.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, config: SpanNERConfig) -> None:
+        self.window_size, self.window_overlap = cast(int, config.window_size), cast(int, config.window_overlap)
+        self.context_sentences = config.context_sentences
+        self.word_tokenizer = WordTokenizer(tokenizer, self.window_overlap)
+        self.pad_token_id = cast(int, tokenizer.pad_token_id)
+
+    def texts(
+        self, words: Sequence[Sequence[str]], documents: Sequence[str | None] | None = None
+    ) -> list[ReadableText]:
+        """Texts from their words, in the same order.
+
+        Args:
+            words: The words of each text.
+            documents: The document of each text; neighbours of the same document are its context, as far as
+                `context_sentences` goes and the window has room. None for a text without context, or for all.
+
+        Returns:
+            One readable text for each.
+        """
+        tokenized: list[TokenizedWords] = []
+        for first in range(0, len(words), TOKENIZED_AT_ONCE):
+            tokenized.extend(self.word_tokenizer(words[first : first + TOKENIZED_AT_ONCE]))
+        texts = []
+        for place, tokens in enumerate(tokenized):
+            windows = plan_windows(tokens.bounds, self.window_size, self.window_overlap)
+            left, right = [], []
+            if documents is not None and len(windows) == 1:
+                left, right = self._context(tokenized, documents, place)
+            texts.append(ReadableText(tokens, windows, left, right))
+        return texts
+
+    def _context(
+        self, tokenized: Sequence[TokenizedWords], documents: Sequence[str | None], place: int
+    ) -> tuple[list[int], list[int]]:
+        """Token ids of the neighbours in the same document, as far as the window has room, half on each side."""
+        document = documents[place]
+        if self.context_sentences == 0 or document is None:
+            return [], []
+        earlier = range(max(0, place - self.context_sentences), place)
+        later = range(place + 1, min(len(documents), place + 1 + self.context_sentences))
+        left = [token for near in earlier if documents[near] == document for token in tokenized[near].ids]
+        right = [token for near in later if documents[near] == document for token in tokenized[near].ids]
+        room = self.window_size - len(tokenized[place].ids)
+        num_left = min(len(left), max(room // 2, room - len(right)))
+        return left[len(left) - num_left :], right[: room - num_left]
+
+    def batch(self, windows: Sequence[tuple[ReadableText, Window]]) -> dict[str, np.ndarray]:
+        """The padded inputs of some windows: `input_ids`, `attention_mask`, `word_index` and `word_mask`."""
+        features = [self.word_tokenizer.feature(text.tokens, window, text.left, text.right) for text, window in windows]
+        return pad_features(features, [window.num_words for _, window in windows], self.pad_token_id)
+
+
+def predicted_spans(
+    texts: Sequence[ReadableText],
+    candidates: CandidateFunction,
+    *,
+    reader: TextReader,
+    settings: Mapping[str, Any],
+    decoding: Mapping[str, Any],
+    batch_size: int,
+) -> list[list[Span]]:
+    """Spans of each text.
+
+    Texts are read from the shortest to the longest, since padding is the largest cost; the windows of one text stay
+    together. Memory: one batch, and the candidates of all texts.
+
+    Args:
+        texts: Texts, in any order.
+        candidates: What a model makes of a batch.
+        reader: Made the texts, and makes their batches.
+        settings: The model's `merge_settings`.
+        decoding: Checked settings of inference.
+        batch_size: Windows in a batch.
+
+    Returns:
+        The spans of each text, in the order of the texts.
+    """
+    order = sorted(range(len(texts)), key=lambda place: len(texts[place].tokens.ids))
+    queue = [(place, window) for place in order if texts[place].tokens.ids for window in texts[place].windows]
+    # one growing block a text: small tables that outlive their batch would keep the memory of batches from reuse
+    packed, borders = [bytearray() for _ in texts], [[0] for _ in texts]
+    for first in range(0, len(queue), batch_size):
+        batch = queue[first : first + batch_size]
+        tables = candidates(reader.batch([(texts[place], window) for place, window in batch]))
+        for (place, _), table in zip(batch, tables, strict=True):
+            found = table[table[:, 0] >= 0]
+            packed[place] += found.astype(np.float32, copy=False).tobytes()
+            borders[place].append(borders[place][-1] + len(found))
+    spans = []
+    for text, block, ends in zip(texts, packed, borders, strict=True):
+        rows = np.frombuffer(block, dtype=np.float32).reshape(-1, 4)
+        tables = [rows[start:end] for start, end in pairwise(ends)]
+        spans.append(merge_windows(tables, text.windows, settings, decoding) if tables else [])
+    return spans
+
+
+def window_owners(windows: Sequence[Window], starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Index of the window that owns each span: the one whose share of the text holds the span's midpoint.
+
+    The border of two neighbours lies in the middle of the words they share; a midpoint on it belongs to the earlier.
+
+    Args:
+        windows: Windows of one text, in order.
+        starts: (K,) first words of spans, counted in the text.
+        ends: (K,) one behind the last words.
+
+    Returns:
+        (K,) long.
+    """
+    doubled_borders = [after.first_word + before.first_word + before.num_words for before, after in pairwise(windows)]
+    return np.searchsorted(np.asarray(doubled_borders), starts + ends, side="left")
+
+
+def merge_windows(
+    candidates: Sequence[np.ndarray], windows: Sequence[Window], config: Mapping, decoding: Mapping
+) -> list[Span]:
+    """Final spans of one text from the candidates of its windows.
+
+    Order: each window keeps the candidates it owns, moved to the text's words; overlaps are resolved on raw scores;
+    scores are calibrated; the threshold acts on calibrated scores, and a score equal to it stays.
+
+    Args:
+        candidates: For each window a (K, 4) packed table, counted in the window's words; padding rows hold -100.
+        windows: The windows, in order.
+        config: `id2label`, `multi_label` and `calibration` of the model.
+        decoding: `overlap` and `threshold`, a number or one for each label name.
+
+    Returns:
+        Spans by start, then longer first, then label name.
+    """
+    tables = []
+    for place, (table, window) in enumerate(zip(candidates, windows, strict=True)):
+        table = table[table[:, 0] >= 0]
+        if len(windows) > 1:
+            table = table + np.array([window.first_word, window.first_word, 0, 0], dtype=table.dtype)
+            table = table[window_owners(windows, table[:, 0], table[:, 1]) == place]
+        tables.extend(table.tolist())
+    spans = [Span(int(start), int(end), int(label), score) for start, end, label, score in tables]
+    spans = resolve_overlaps(
+        spans, policy=decoding["overlap"], id2label=config["id2label"], multi_label=config["multi_label"]
+    )
+    scored = calibrated_spans(spans, config["calibration"], config["id2label"])
+    threshold, id2label = decoding["threshold"], config["id2label"]
+    return [span for span in scored if span.score >= lowest_score(threshold, id2label[span.label])]

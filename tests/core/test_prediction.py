@@ -1,0 +1,201 @@
+"""From words to spans: owner of a span, merge of windows, order of batches, context, and a stand-in for a model."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import PreTrainedTokenizerBase
+
+from hf_spanner import SpanNERModel
+from hf_spanner.core import configuration_span_ner
+from hf_spanner.core.decoding import Decoding
+from hf_spanner.core.features import Window, plan_windows
+from hf_spanner.core.prediction import TextReader, merge_windows, predicted_spans, window_owners
+from hf_spanner.core.spans import PADDING, Span
+
+PLANS = st.tuples(st.lists(st.integers(0, 5), max_size=40), st.integers(5, 12), st.integers(5, 11)).filter(
+    lambda plan: plan[2] < plan[1]
+)
+
+
+def bounds_of(counts: list[int]) -> list[int]:
+    """Token bounds of words with the given counts of tokens."""
+    return [sum(counts[:place]) for place in range(len(counts) + 1)]
+
+
+@given(PLANS)
+def test_each_span_has_one_owner_which_holds_it_if_it_fits_the_shared_words(
+    plan: tuple[list[int], int, int],
+) -> None:
+    counts, size, overlap = plan
+    windows = plan_windows(bounds_of(counts), size, overlap)
+    shared = [before.first_word + before.num_words - after.first_word for before, after in pairwise(windows)]
+    num_words = len(counts)
+    for start in range(num_words):
+        for end in range(start + 1, num_words + 1):
+            owner = int(window_owners(windows, np.array([start]), np.array([end]))[0])
+            first, length = windows[owner]
+            if end - start <= min(shared, default=num_words):
+                assert first <= start
+                assert end <= first + length
+
+
+def packed(*rows: tuple[int, int, int, float]) -> np.ndarray:
+    """A table of candidates with a row of padding."""
+    return np.array([*rows, (PADDING,) * 4], dtype=np.float32)
+
+
+CONFIG = {"id2label": {0: "A", 1: "B"}, "multi_label": False, "calibration": None}
+FLAT = {"overlap": "flat", "threshold": 0.0}
+
+
+@given(PLANS)
+def test_a_span_seen_by_several_windows_is_given_once(plan: tuple[list[int], int, int]) -> None:
+    counts, size, overlap = plan
+    windows = plan_windows(bounds_of(counts), size, overlap)
+    tables = [packed(*((place, place + 1, 0, 0.5) for place in range(window.num_words))) for window in windows]
+    found = merge_windows(tables, windows, CONFIG, FLAT)
+    assert found == [Span(place, place + 1, 0, 0.5) for place in range(len(counts))]
+
+
+@given(PLANS, st.data())
+def test_order_of_candidates_in_a_window_changes_nothing(plan: tuple[list[int], int, int], data: st.DataObject) -> None:
+    counts, size, overlap = plan
+    windows = plan_windows(bounds_of(counts), size, overlap)
+    tables, shuffled = [], []
+    for window in windows:
+        places = st.integers(0, max(0, window.num_words - 1))
+        candidates = st.tuples(places, places, st.integers(0, 1), st.sampled_from([0.25, 0.5, 0.75]))
+        rows = data.draw(st.lists(candidates, max_size=6)) if window.num_words else []
+        rows = [(min(a, b), max(a, b) + 1, label, score) for a, b, label, score in rows]
+        tables.append(packed(*rows))
+        shuffled.append(packed(*data.draw(st.permutations(rows))))
+    for policy in ("flat", "nested", "any"):
+        decoding = {"overlap": policy, "threshold": 0.5}
+        assert merge_windows(tables, windows, CONFIG, decoding) == merge_windows(shuffled, windows, CONFIG, decoding)
+
+
+def test_the_earlier_window_owns_a_midpoint_on_the_border() -> None:
+    """Windows [0, 4) and [2, 6) share words 2 and 3, so the border is at 3 and [2, 4) has its midpoint there."""
+    windows = [Window(0, 4), Window(2, 4)]
+    assert window_owners(windows, np.array([2, 2, 3]), np.array([4, 3, 4])).tolist() == [0, 0, 1]
+    found = merge_windows([packed((2, 4, 0, 0.25)), packed((0, 2, 1, 0.75))], windows, CONFIG, FLAT)
+    assert found == [Span(2, 4, 0, 0.25)]
+
+
+def test_overlaps_are_resolved_before_the_threshold_acts() -> None:
+    """The best candidate falls to the threshold after calibration; what it pushed out stays out."""
+    table = packed((0, 3, 0, 0.75), (1, 2, 1, 0.5))
+    config = {**CONFIG, "calibration": {"all": {"temperature": 2.0}, "per_label": {}}}
+    calibrated = merge_windows([table], [Window(0, 3)], config, FLAT)
+    # logit(0.75) = ln 3; halved, sigmoid(ln(3) / 2) = sqrt(3) / (1 + sqrt(3))
+    assert calibrated == [Span(0, 3, 0, pytest.approx(3**0.5 / (1 + 3**0.5)))]
+    assert merge_windows([table], [Window(0, 3)], config, {**FLAT, "threshold": 0.64}) == []
+    assert len(merge_windows([table], [Window(0, 3)], config, {**FLAT, "threshold": 0.63})) == 1
+
+
+def test_maps_of_labels_act_behind_the_overlaps_and_before_the_threshold() -> None:
+    """The raw 0.75 of A pushes B out although B's map would lift it above; then A's map takes it below 0.5."""
+    table = packed((0, 3, 0, 0.75), (1, 2, 1, 0.5), (4, 5, 1, 0.25))
+    maps = {"A": {"scores": [0.0], "probabilities": [0.4]}, "B": {"scores": [0.0], "probabilities": [0.9]}}
+    config = {**CONFIG, "calibration": {"all": {"temperature": 1.0}, "per_label": maps}}
+    assert merge_windows([table], [Window(0, 5)], config, FLAT) == [Span(0, 3, 0, 0.4), Span(4, 5, 1, 0.9)]
+    assert merge_windows([table], [Window(0, 5)], config, {**FLAT, "threshold": 0.5}) == [Span(4, 5, 1, 0.9)]
+
+
+def test_a_score_equal_to_the_threshold_stays() -> None:
+    table = packed((0, 1, 0, 0.5), (1, 2, 0, 0.4999))
+    found = merge_windows([table], [Window(0, 2)], CONFIG, {**FLAT, "threshold": 0.5})
+    assert found == [Span(0, 1, 0, 0.5)]
+
+
+def test_each_label_may_have_a_threshold_of_its_own() -> None:
+    table = packed((0, 1, 0, 0.5), (1, 2, 1, 0.5), (2, 3, 1, 0.75))
+    found = merge_windows([table], [Window(0, 3)], CONFIG, {**FLAT, "threshold": {"A": 0.5, "B": 0.625}})
+    assert found == [Span(0, 1, 0, 0.5), Span(2, 3, 1, 0.75)]
+
+
+def test_overlaps_across_windows_are_resolved_once_per_text() -> None:
+    """Each window's candidate is its own; they cross each other and the better one stays."""
+    windows = [Window(0, 4), Window(2, 4)]
+    tables = [packed((1, 4, 0, 0.5)), packed((1, 3, 1, 0.75))]
+    assert merge_windows(tables, windows, CONFIG, FLAT) == [Span(3, 5, 1, 0.75)]
+
+
+WORDS = [["a"] * length for length in (9, 0, 30, 2, 7, 30, 3)]
+
+
+@pytest.fixture
+def reader(tiny_model: Callable[..., SpanNERModel], tokenizer: PreTrainedTokenizerBase) -> TextReader:
+    return TextReader(tokenizer, tiny_model(window_size=12, window_overlap=4, context_sentences=1).config)
+
+
+def test_any_function_of_a_batch_can_stand_for_a_model(reader: TextReader) -> None:
+    """One candidate a word, by arrays alone: each comes back once, in the order of the texts."""
+
+    def one_a_word(batch: dict[str, np.ndarray]) -> np.ndarray:
+        assert all(isinstance(array, np.ndarray) for array in batch.values())
+        num_words = batch["word_mask"].shape[1]
+        places = np.arange(num_words)
+        tables = np.stack([places, places + 1, 0 * places, 0 * places + 0.5], axis=-1).astype(np.float32)
+        return np.where(batch["word_mask"][:, :, None], tables, np.float32(PADDING))
+
+    for batch_size in (1, 3, 100):
+        found = predicted_spans(
+            reader.texts(WORDS), one_a_word, reader=reader, settings=CONFIG, decoding=FLAT, batch_size=batch_size
+        )
+        assert found == [[Span(place, place + 1, 0, 0.5) for place in range(len(words))] for words in WORDS]
+
+
+def test_batches_go_from_short_to_long_and_leave_out_what_has_no_tokens(reader: TextReader) -> None:
+    widths = []
+
+    def nothing(batch: dict[str, np.ndarray]) -> np.ndarray:
+        widths.append(batch["input_ids"].shape)
+        return np.zeros((len(batch["input_ids"]), 0, 4), dtype=np.float32)
+
+    found = predicted_spans(reader.texts(WORDS), nothing, reader=reader, settings=CONFIG, decoding=FLAT, batch_size=2)
+    assert found == [[]] * len(WORDS)
+    special = len(reader.word_tokenizer.prefix) + len(reader.word_tokenizer.suffix)
+    # texts of 2, 3, 7 and 9 words, then two of 30, read in windows [0, 12), [8, 20), [16, 28) and [24, 30)
+    assert [(rows, width - special) for rows, width in widths] == [(2, 3), (2, 9), (2, 12), (2, 12), (2, 12), (2, 12)]
+
+
+def test_context_is_the_nearest_sentence_of_the_same_document(reader: TextReader) -> None:
+    words = [["Ana"], ["met"], ["Bo"], ["in"]]
+    ids = [text.tokens.ids for text in reader.texts(words)]
+    texts = reader.texts(words, ["one", "one", "two", None])
+    assert [(text.left, text.right) for text in texts] == [([], ids[1]), (ids[0], []), ([], []), ([], [])]
+    assert all((text.left, text.right) == ([], []) for text in reader.texts(words))
+    first = texts[0]
+    batch = reader.batch([(first, first.windows[0])])
+    special = len(reader.word_tokenizer.prefix) + len(reader.word_tokenizer.suffix)
+    assert batch["input_ids"].shape == (1, special + len(ids[0]) + len(ids[1]))
+    assert batch["word_index"].sum() == len(ids[0])
+
+
+def test_settings_are_checked_once_for_a_corpus(
+    tiny_model: Callable[..., SpanNERModel], reader: TextReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, made = tiny_model(window_size=12, window_overlap=4), []
+
+    class Counted(Decoding):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            made.append(self)
+
+    monkeypatch.setattr(configuration_span_ner, "Decoding", Counted)
+    decoding = model.decoding({"threshold": 0.1})
+    predicted_spans(
+        reader.texts(WORDS),
+        model.candidate_function(decoding),
+        reader=reader,
+        settings=model.config.merge_settings(),
+        decoding=decoding,
+        batch_size=1,
+    )
+    assert made == [decoding]
