@@ -13,12 +13,12 @@ from statistics import median
 from typing import Any
 
 import torch
-import yaml
 from speed import seconds
 from subject import SEED, parsed_fields
 from transformers import BertConfig, set_seed
 
 from hf_spanner import METHODS, SpanNERModel
+from hf_spanner.training.recipe import plain_yaml
 
 VOCABULARY = 1_000
 
@@ -42,7 +42,7 @@ def main() -> None:
     for num_words in arguments.words:
         for num_labels in arguments.labels:
             for value in values:
-                fields = fixed if value == "-" else {**fixed, name: yaml.safe_load(value)}
+                fields = fixed if value == "-" else {**fixed, name: plain_yaml(value, name)}
                 model = random_model(arguments, num_words, num_labels, fields)
                 inference, training = head_times(model, num_words, num_labels, arguments.repeats)
                 print(f"{num_words:>6}{num_labels:>7}{value:>16}{inference:>15.2f}{training:>14.2f}")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 from datasets import Dataset
 from transformers import set_seed
 from transformers.utils import logging
@@ -18,7 +17,7 @@ from transformers.utils import logging
 from hf_spanner import METHODS, Recipe, SpanNERModel, load_rows
 from hf_spanner.data.schema import label_set
 from hf_spanner.methods import training_arguments_of
-from hf_spanner.training.recipe import RecipeData
+from hf_spanner.training.recipe import RecipeData, plain_yaml
 
 SEED = 42
 
@@ -73,7 +72,7 @@ def recipe_of(arguments: argparse.Namespace, training: Mapping[str, Any]) -> Rec
 
 def parsed_fields(items: Sequence[str]) -> dict[str, Any]:
     """Fields of a configuration from KEY=VALUE, the values in YAML."""
-    return {name: yaml.safe_load(value) for name, _, value in (item.partition("=") for item in items)}
+    return {name: plain_yaml(value, name) for name, _, value in (item.partition("=") for item in items)}
 
 
 def new_model(recipe: Recipe, rows: Dataset, **fields: Any) -> SpanNERModel:

@@ -4,10 +4,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from hf_spanner.core.calibration import PROMISES
 from hf_spanner.methods import METHODS
+from hf_spanner.training.recipe import plain_yaml
 
 OF_METHODS = {name for model in METHODS.values() for name in model.config_class.decoding_parameters}
 DECODING_PARAMETERS = sorted(OF_METHODS | set(PROMISES))
@@ -43,18 +42,7 @@ def add_judging_options(parser: argparse.ArgumentParser) -> None:
 
 def setting(text: str) -> Any:
     """The YAML value of a text."""
-    value = yaml.safe_load(text)
-    if isinstance(value, dict):
-        return {label: as_number(of_label) for label, of_label in value.items()}
-    return as_number(value)
-
-
-def as_number(value: Any) -> Any:
-    """A text that Python reads as a number as that number, since YAML 1.1 takes 1e-3 for a text; else the value."""
-    try:
-        return float(value) if isinstance(value, str) else value
-    except ValueError:
-        return value
+    return plain_yaml(text, text)
 
 
 def given_decoding(given: argparse.Namespace) -> dict[str, Any]:

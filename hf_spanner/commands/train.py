@@ -17,7 +17,6 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-import yaml
 from datasets import Dataset
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, set_seed
 from transformers.utils import logging as transformers_logging
@@ -37,6 +36,7 @@ from hf_spanner.methods import trainer_of
 from hf_spanner.metrics.span_ner.scoring import score_spans
 from hf_spanner.quickstart import RECIPE, STARTER
 from hf_spanner.training.model_card import write_model_card
+from hf_spanner.training.recipe import plain_yaml
 from hf_spanner.training.whole_files import write_whole
 
 METHODS_FOLDER = files("hf_spanner.methods")
@@ -111,7 +111,8 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def starter_recipe(method: str) -> str:
     """A commented recipe of a method for files of one's own."""
-    of_method = yaml.safe_load((METHODS_FOLDER / method / "starter.yaml").read_text(encoding="utf-8"))
+    path = METHODS_FOLDER / method / "starter.yaml"
+    of_method = plain_yaml(path.read_text(encoding="utf-8"), str(path))
     texts = {name: text.rstrip("\n") for name, text in of_method.items()}
     return Template(STARTER.read_text(encoding="utf-8")).substitute(texts, method=method)
 

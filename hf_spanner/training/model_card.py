@@ -7,11 +7,12 @@ from dataclasses import MISSING, Field, fields
 from enum import Enum
 from importlib import import_module
 from importlib.metadata import version
+from io import StringIO
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, TypeGuard
 
-import yaml
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
+from ruamel.yaml import YAML
 
 from hf_spanner.core.configuration_span_ner import VERSION, SpanNERConfig
 from hf_spanner.data.report import DataReport
@@ -200,7 +201,9 @@ def recipe_text(recipe: Recipe) -> str:
         "training": training_values(recipe.training),
         "calibration": recipe.calibration,
     }
-    return yaml.safe_dump({name: value for name, value in values.items() if value is not None}, sort_keys=False).strip()
+    text = StringIO()
+    YAML(pure=True).dump({name: value for name, value in values.items() if value is not None}, text)
+    return text.getvalue().strip()
 
 
 def training_values(arguments: SpanNERTrainingArguments) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Recipes: one YAML file that says which model is trained on what, read strictly."""
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
@@ -8,8 +7,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
-import yaml
 from huggingface_hub.constants import HF_HOME
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from hf_spanner.core.calibration import PARAMETERS
 from hf_spanner.data.readers import load_rows
@@ -17,8 +17,8 @@ from hf_spanner.methods import METHODS, training_arguments_of
 from hf_spanner.training.trainer import SpanNERTrainingArguments
 
 PACKAGE_PREFIX = "package:"
-EXPONENT = re.compile(r"[-+]?\d+\.?\d*[eE][-+]?\d+")
 SECTIONS = ("data", "model", "training", "paper")
+MERGED_SECTIONS = ("data", "model", "training")
 SPLITS = {"train": "train", "dev": "validation", "test": "test"}
 READER_FIELDS = (
     "subset",
@@ -95,21 +95,19 @@ class Recipe:
 
     @classmethod
     def from_yaml(cls, path: str | Path, overrides: Sequence[str] = ()) -> Self:
-        """Read a recipe.
+        """Read a recipe, laid over the recipe that it names as its `base`, if it does.
 
         Args:
-            path: YAML file; no tags, no import paths.
+            path: YAML file; no tags, no import paths. `base` is the name of a file in the same folder, which may have a
+                base itself; what the file leaves out, also of data, model and training, is as there.
             overrides: Settings that win over the file, such as `training.seed=7`; values are YAML.
 
         Raises:
             ValueError: If a key is unknown (the message names the nearest known one) or given twice, a value is missing
-                or does not fit, or a data path of the file leads upwards out of the working folder.
+                or does not fit, a data path of the file leads upwards out of the working folder, or a base is not in
+                the same folder or its own base.
         """
-        values = _plain_yaml(Path(path).read_text(encoding="utf-8"), str(path))
-        if not isinstance(values, dict):
-            raise ValueError(f"{path} must hold keys and values, got {type(values).__name__}")
-        _check_sections(values, path)
-        _check_paths(values, path)
+        values = _merged_values([Path(path)])
         for override in overrides:
             _override(values, override)
         _check_sections(values, f"{path} with {', '.join(overrides)}")
@@ -136,9 +134,6 @@ class Recipe:
             )
         arguments = training_arguments_of(method)
         _check_keys(training, [known.name for known in fields(arguments) if known.init], path, "training.")
-        _check_numbers(training, path)
-        strategies = {name: "no" for name, value in training.items() if value is False and name.endswith("_strategy")}
-        training |= strategies  # YAML reads a bare no as False
         training.setdefault("output_dir", f"outputs/{method}/{Path(path).stem}")
         training["output_dir"] = str(training["output_dir"]).replace("$HF_HOME", HF_HOME)
         options = {name: data.pop(name) for name in READER_FIELDS if name in data}
@@ -172,27 +167,42 @@ def installed_path(source: str) -> str:
     return str(path)
 
 
-class _StrictLoader(yaml.SafeLoader):
-    """Safe loader that refuses a key given twice; of two equal keys YAML libraries keep the last."""
+def plain_yaml(text: str, source: str) -> Any:
+    """The value of a text in YAML 1.2, without tags and with each key once.
 
-    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        node = super().compose_mapping_node(anchor)
-        seen = set()
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                continue
-            name = (key.tag, key.value)
-            if name in seen:
-                raise yaml.MarkedYAMLError(problem=f"key {key.value!r} is given twice", problem_mark=key.start_mark)
-            seen.add(name)
-        return node
+    Args:
+        text: The YAML.
+        source: What it is, for the message.
 
-
-def _plain_yaml(text: str, source: str) -> Any:
+    Raises:
+        ValueError: If it is something else.
+    """
     try:
-        return _StrictLoader(text).get_single_data()
-    except yaml.YAMLError as error:
+        return YAML(typ="safe", pure=True).load(text)
+    except MarkedYAMLError as error:
+        raise ValueError(f"{source} is not plain YAML, line {error.problem_mark.line + 1}: {error.problem}") from error
+    except YAMLError as error:
         raise ValueError(f"{source} is not plain YAML: {error}") from error
+
+
+def _merged_values(chain: Sequence[Path]) -> dict[str, Any]:
+    """Values of the last file of a chain, laid over those of its base; each file of the chain is the base before it."""
+    path = chain[-1]
+    values = plain_yaml(path.read_text(encoding="utf-8"), str(path))
+    if not isinstance(values, dict):
+        raise ValueError(f"{path} must hold keys and values, got {type(values).__name__}")
+    _check_sections(values, path)
+    _check_paths(values, path)
+    if "base" not in values:
+        return values
+    base = values.pop("base")
+    if not isinstance(base, str) or Path(base).name != base or not (path.parent / base).is_file():
+        raise ValueError(f"{path}: base must be the name of a recipe in the same folder, got {base!r}")
+    if path.parent / base in chain:
+        raise ValueError(f"{path}: base must not lead back to a recipe that it is the base of, got {base!r}")
+    merged = _merged_values([*chain, path.parent / base])
+    sections = {name: (merged.get(name) or {}) | (values[name] or {}) for name in MERGED_SECTIONS if name in values}
+    return merged | values | sections
 
 
 def _check_sections(values: Mapping[str, Any], source: str | Path) -> None:
@@ -206,15 +216,6 @@ def _check_keys(values: Mapping[str, Any], known: Collection[str], path: str | P
         if key not in known:
             near = get_close_matches(str(key), known, n=1, cutoff=0.0)[0]
             raise ValueError(f"{path}: unknown key {prefix}{key}; the nearest known key is {prefix}{near}")
-
-
-def _check_numbers(training: Mapping[str, Any], path: str | Path) -> None:
-    """YAML reads 1e-3 as text; say so instead of failing later."""
-    for name, value in training.items():
-        if isinstance(value, str) and EXPONENT.fullmatch(value):
-            mantissa, exponent = value.lower().split("e")
-            number = f"{mantissa if '.' in mantissa else mantissa + '.0'}e{int(exponent):+d}"
-            raise ValueError(f"{path}: training.{name} is the text {value!r}; write {number}")
 
 
 def _check_paths(values: Mapping[str, Any], path: str | Path) -> None:
@@ -238,4 +239,4 @@ def _override(values: dict[str, Any], override: str) -> None:
         place = place[section]
         if not isinstance(place, dict):
             raise ValueError(f"{name}: {section} is a value, not a section")
-    place[key] = _plain_yaml(text, override)
+    place[key] = plain_yaml(text, override)

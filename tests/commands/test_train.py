@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import transformers
-import yaml
 from datasets import Dataset
 from huggingface_hub import ModelCard
 from transformers import AutoModel, AutoTokenizer, pipeline
@@ -50,7 +49,7 @@ def recipe_file(tiny_encoder: Path, rows: list[dict[str, Any]], write_jsonl: Cal
         },
     }
     path = tmp_path / "tiny.yaml"
-    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    path.write_text(json.dumps(values), encoding="utf-8")
     return path
 
 

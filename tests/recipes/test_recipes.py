@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from huggingface_hub.constants import HF_HOME
 from transformers import AutoTokenizer
 
@@ -13,6 +12,7 @@ from hf_spanner import METHODS, Recipe
 from hf_spanner.commands.train import read_recipe
 from hf_spanner.methods import trainer_of, training_arguments_of
 from hf_spanner.quickstart import RECIPE
+from hf_spanner.training.recipe import plain_yaml
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 FILES = [RECIPE, *sorted(RECIPES.glob("*/*.yaml"))]
@@ -42,15 +42,15 @@ def test_recipe_reads_and_builds_its_configuration(path: Path) -> None:
     assert recipe.method == ("boundary_smoothing" if path == RECIPE else path.parent.name)
     assert type(recipe.training) is training_arguments_of(recipe.method)
     config = METHODS[recipe.method].config_class(**recipe.model)
-    written = yaml.safe_load(path.read_text(encoding="utf-8"))
-    assert {name: getattr(config, name) for name in written["model"]} == written["model"]
-    for name in set(written["training"]) - {"output_dir"}:
-        assert getattr(recipe.training, name) == written["training"][name]
+    assert {name: getattr(config, name) for name in recipe.model} == recipe.model
+    written = plain_yaml(path.read_text(encoding="utf-8"), path.name).get("training", {})
+    for name in set(written) - {"output_dir"}:
+        assert getattr(recipe.training, name) == written[name]
 
 
 @pytest.mark.parametrize("path", FILES, ids=NAMES)
 def test_recipe_says_how_to_run_it(path: Path) -> None:
-    head = path.read_text(encoding="utf-8").split("\nmethod:")[0]
+    head = re.split(r"\n(?:method|base):", path.read_text(encoding="utf-8"))[0]
     assert all(line.startswith("#") for line in head.splitlines())
     assert re.search(r"Run.*: .*recipes/train\.py", head)
     assert path == RECIPE or f"recipes/{path.parent.name}/{path.name}" in head

@@ -25,6 +25,7 @@ UNSAFE_CALLS = {
     "yaml.unsafe_load",
     "yaml.full_load",
     "pandas.read_pickle",
+    "typ='unsafe'",  # of YAML
 }
 UNSAFE_ARGUMENTS = {"allow_pickle", "shell"}
 WITHOUT_NETWORK = """
@@ -47,7 +48,7 @@ sys.stdout.write("offline")
 
 
 def names_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Line and name of each imported module and called function."""
+    """Line and name of each imported module, called function and argument by name, alone and with its value."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name.split(".")[0]) for alias in node.names)
@@ -55,7 +56,9 @@ def names_of(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, (node.module or "").split(".")[0]
         elif isinstance(node, ast.Call):
             yield node.lineno, ast.unparse(node.func)
-            yield from ((node.lineno, f"{keyword.arg}=") for keyword in node.keywords)
+            for keyword in node.keywords:
+                yield node.lineno, f"{keyword.arg}="
+                yield node.lineno, f"{keyword.arg}={ast.unparse(keyword.value)}"
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
@@ -68,8 +71,12 @@ def test_nothing_runs_code_out_of_files(path: Path) -> None:
 
 def test_the_search_for_unsafe_names_finds_them(tmp_path: Path) -> None:
     path = tmp_path / "bad.py"
-    path.write_text("import pickle as p\nfrom dill import x\ntorch.load(f, allow_pickle=True)\neval('1')\n")
-    assert {"pickle", "dill", "torch.load", "allow_pickle=", "eval"} <= {name for _, name in names_of(path)}
+    path.write_text(
+        "import pickle as p\nfrom dill import x\ntorch.load(f, allow_pickle=True)\nYAML(typ='unsafe')\neval('1')\n"
+    )
+    assert {"pickle", "dill", "torch.load", "allow_pickle=", "typ='unsafe'", "eval"} <= {
+        name for _, name in names_of(path)
+    }
 
 
 def test_import_and_prediction_ask_for_no_network(saved_by_method: Callable, run_python: Callable) -> None:

@@ -1,12 +1,12 @@
 """The model card: metadata that reads back, numbers equal to the scores, no path of this machine."""
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from huggingface_hub import ModelCard
 
 from hf_spanner import METHODS, Recipe, SpanNERConfig
@@ -20,6 +20,7 @@ from hf_spanner.training.model_card import (
     shareable,
     write_model_card,
 )
+from hf_spanner.training.recipe import plain_yaml
 
 GOLD = [[{"start": 0, "end": 2, "label": "PER"}, {"start": 3, "end": 4, "label": "LOC"}], []]
 FOUND = [
@@ -48,7 +49,7 @@ def make_recipe(tmp_path: Path) -> Callable[..., Recipe]:
             "training": {"output_dir": str(tmp_path / "tiny-run"), "use_cpu": True, "learning_rate": 3.0e-5, "seed": 7},
         } | values
         path = tmp_path / "recipe.yaml"
-        path.write_text(yaml.safe_dump(values), encoding="utf-8")
+        path.write_text(json.dumps(values), encoding="utf-8")
         return Recipe.from_yaml(path, overrides)
 
     return make
@@ -108,7 +109,7 @@ def test_text_holds_labels_scores_data_recipe_limits_and_use(card: ModelCard, re
 
 
 def test_recipe_in_the_card_is_yaml_with_what_matters(card: ModelCard) -> None:
-    recipe = yaml.safe_load(card.text.split("```yaml\n")[1].split("```")[0])
+    recipe = plain_yaml(card.text.split("```yaml\n")[1].split("```")[0], "card")
     assert recipe["encoder"] == "encoders/small"
     assert recipe["data"]["test"] == "conll2003/test.jsonl"
     assert recipe["model"] == {"smoothing_epsilon": 0.2, "overlap": "nested"}
@@ -132,7 +133,7 @@ def test_reader_options_and_calibration_of_the_recipe_stand_in_the_card(
 ) -> None:
     recipe = make_recipe("data.scheme=IOB1", "data.format=conll", "training.bf16=true", "calibration=platt")
     text = ModelCard.load(write_model_card(tmp_path, recipe, config, scores, report)).text
-    written = yaml.safe_load(text.split("```yaml\n")[1].split("```")[0])
+    written = plain_yaml(text.split("```yaml\n")[1].split("```")[0], "card")
     assert written["data"]["scheme"] == "IOB1"
     assert written["data"]["format"] == "conll"
     assert written["training"]["bf16"] is True
