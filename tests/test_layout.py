@@ -5,7 +5,8 @@ import re
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,9 @@ IN_CORE_OR_METHOD = [path for path in MODULES if path.relative_to(SOURCE).parts[
 SHIPPED = [path for path in IN_CORE_OR_METHOD if not path.name.startswith("trainer_")]
 THIRD_PARTY = {"torch", "transformers", "huggingface_hub", "numpy"}
 GUARDED = {"scipy": "is_scipy_available"}
+# What a folder may import of ours; a trainer counts as training, though it lies beside its method.
+FOUNDATION = {"core", "methods", "data", "metrics", "quickstart"}
+FOUNDATION_ARROWS = {"core": set(), "methods": {"core"}, "data": {"core"}, "metrics": set(), "quickstart": set()}
 NEVER_SHIPPED = ("training", "data", "metrics", "analysis", "calibration", "commands")
 
 MAX_FILE_LINES, MAX_FUNCTION_LINES = 400, 40
@@ -74,6 +78,23 @@ def code_lines(function: ast.FunctionDef, lines: list[str]) -> int:
     return sum(1 for row in body if lines[row - 1].strip() and not lines[row - 1].strip().startswith("#"))
 
 
+def folder_of(parts: Sequence[str]) -> str:
+    """The folder of a module of ours, given the parts of its name after `hf_spanner`; "hf_spanner" for the top."""
+    if parts[-1:] and parts[-1].startswith("trainer_"):
+        return "training"
+    return parts[0] if parts and (SOURCE / parts[0]).is_dir() else "hf_spanner"
+
+
+def arrows() -> dict[str, set[str]]:
+    """For each folder the other folders that it imports, wherever in a file the import stands."""
+    found: dict[str, set[str]] = {}
+    for path in PACKAGE:
+        folder = folder_of(path.relative_to(SOURCE).with_suffix("").parts)
+        targets = [name.split(".")[1:] for name, _ in imported_modules(path) if name.split(".")[0] == "hf_spanner"]
+        found.setdefault(folder, set()).update({folder_of(parts) for parts in targets} - {folder})
+    return found
+
+
 def test_there_are_files_to_check() -> None:
     names = {path.name for path in SHIPPED}
     assert {"spans.py", "modeling_span_ner.py", "modeling_boundary_smoothing.py"} <= names
@@ -120,6 +141,45 @@ def test_a_method_folder_holds_the_five_files(folder: Path) -> None:
     assert wanted <= {path.name for path in folder.iterdir()}
     extra = {path.name for path in folder.glob("*.py")} - wanted
     assert all(name.endswith(f"_{folder.name}.py") for name in extra)
+
+
+def test_arrows_between_folders_only_point_down() -> None:
+    """Of the top only `commands` and `__main__` import; the top itself leads to what it gives out."""
+    found = arrows()
+    assert {"analysis", "calibration", "commands", "training"} <= found.keys()
+    for folder, allowed in FOUNDATION_ARROWS.items():
+        assert found[folder] <= allowed, folder
+    for folder in found.keys() - FOUNDATION - {"commands", "hf_spanner"}:
+        assert not found[folder] & {"commands", "hf_spanner"}, folder
+    assert found.pop("hf_spanner") >= {"core", "methods"}
+    assert list(TopologicalSorter(found).static_order())[-1] == "commands"
+
+
+def test_the_import_of_the_package_reads_no_data_and_trains_nothing() -> None:
+    """So that it stays light: it reaches only what ships, and the folder of the quickstart."""
+    reached, waiting = set(), [SOURCE / "__init__.py"]
+    while waiting:
+        path = waiting.pop()
+        reached.add(path)
+        for name, conditions in imported_modules(path):
+            file = ROOT / (name.replace(".", "/") + ".py")
+            target = file if file.exists() else ROOT / name.replace(".", "/") / "__init__.py"
+            if "TYPE_CHECKING" not in conditions and target in PACKAGE and target not in reached:
+                waiting.append(target)
+    assert {folder_of(path.relative_to(SOURCE).with_suffix("").parts) for path in reached} == {
+        "hf_spanner",
+        "core",
+        "methods",
+        "quickstart",
+    }
+
+
+def test_every_public_name_is_there_and_no_other() -> None:
+    import hf_spanner
+
+    assert {name: type(getattr(hf_spanner, name)) for name in hf_spanner.__all__}.keys() <= set(dir(hf_spanner))
+    with pytest.raises(AttributeError, match="module 'hf_spanner' has no attribute 'SpanNerModel'"):
+        _ = hf_spanner.SpanNerModel
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=short)
