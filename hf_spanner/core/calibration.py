@@ -129,13 +129,11 @@ def _next_promise(entries: Sequence[Mapping[str, Any]], name: str, target: float
 
 
 class CalibrationRule:
-    """What the configuration's `calibration` may hold: None, or what `recipes/calibrate.py` writes."""
+    """What the mapping in the configuration's `calibration` may hold: what `hf-spanner calibrate` writes."""
 
-    def admits(self, value: object) -> bool:
-        """Whether the value is None or a complete, monotone calibration."""
-        if value is None:
-            return True
-        if not isinstance(value, Mapping) or set(value) - {"promises"} != {"kind", "all", "per_label", "fitted_on"}:
+    def admits(self, value: Mapping[str, Any]) -> bool:
+        """Whether the mapping is a complete, monotone calibration."""
+        if set(value) - {"promises"} != {"kind", "all", "per_label", "fitted_on"}:
             return False
         if "promises" in value and not _are_promises(value["promises"]):
             return False
@@ -146,9 +144,9 @@ class CalibrationRule:
         return all(_is_monotone(kind, parameters) for parameters in maps) and _is_source(value["fitted_on"])
 
     def __str__(self) -> str:
-        """The rule in words, for messages."""
+        """The rule in words, after "a mapping"."""
         return (
-            f"None or a mapping of kind (one of {', '.join(PARAMETERS)}), all (the parameters of a monotone map), "
+            f"of kind (one of {', '.join(PARAMETERS)}), all (the parameters of a monotone map), "
             "per_label (the same by label), fitted_on (name, num_rows, fingerprint) and, where made, promises"
         )
 

@@ -1,30 +1,35 @@
-"""Ranges of every field, labels, versions, dropout, window, decoding, and what a saved configuration holds."""
+"""Rules of every field, labels, versions, dropout, window, decoding, and what a saved configuration holds."""
 
+import dataclasses
 import json
+import re
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import pytest
-from transformers import AutoConfig, BertConfig, DistilBertConfig, RobertaConfig
+from transformers import AutoConfig, BertConfig, DistilBertConfig, PreTrainedConfig, RobertaConfig
 
 from hf_spanner import METHODS, SpanNERConfig
 from hf_spanner.core import configuration_span_ner
-from hf_spanner.core.configuration_span_ner import VERSION, Choice, Interval
+from hf_spanner.core.configuration_span_ner import VERSION
 from hf_spanner.core.decoding import Decoding
+from hf_spanner.core.field_rules import Interval, in_words
 from hf_spanner.methods.boundary_smoothing import BoundarySmoothingConfig
 
 CONFIGS = [SpanNERConfig, *(model.config_class for model in METHODS.values())]
 RULES = [(config, name) for config in CONFIGS for name in config.field_rules]
 
 
-def outside(rule: Any) -> list[Any]:
-    """Values that a rule must refuse; of a rule of a method's own, those that no rule admits."""
-    if not isinstance(rule, Choice | Interval):
-        return ["no such value", float("nan"), -1]
-    if isinstance(rule, Choice):
-        return ["no such choice", 17, *([0, "true"] if True in rule.values else [])]
+def outside(kind: Any) -> list[Any]:
+    """Values that an annotation must refuse; of one with a rule of its own, those that none admits."""
+    if kind is bool or get_origin(kind) is Literal:
+        return ["no such choice", 17, *([0, "true"] if kind is bool else [])]
+    type_of_number, *rules = get_args(kind) if get_origin(kind) is Annotated else (kind,)
+    rule = next(iter(rules), None)
+    if not isinstance(rule, Interval):
+        return [float("nan"), b"no such value"]
     values: list[Any] = ["1", float("nan"), True, float("inf"), [1], rule.lowest - 1, rule.highest + 1]
-    if rule.is_integer:
+    if type_of_number is int:
         values.append(rule.lowest + 0.5)
     if rule.excludes_lowest:
         values.append(rule.lowest)
@@ -34,41 +39,49 @@ def outside(rule: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize(("config", "name"), RULES)
-def test_values_out_of_range_are_refused_by_name(config: type[SpanNERConfig], name: str) -> None:
+def test_values_that_are_not_allowed_are_refused_by_name(config: type[SpanNERConfig], name: str) -> None:
+    """In the constructor and on assignment, which then changes nothing."""
+    made = config()
+    before = getattr(made, name)
     for value in outside(config.field_rules[name]):
         with pytest.raises(ValueError, match=name):
             config(**{name: value})
+        with pytest.raises(ValueError, match=name):
+            setattr(made, name, value)
+    assert getattr(made, name) == before
 
 
 @pytest.mark.parametrize(("config", "name"), RULES)
-def test_the_message_names_field_value_and_range(config: type[SpanNERConfig], name: str) -> None:
-    rule = config.field_rules[name]
+def test_the_message_names_field_value_and_what_is_allowed(config: type[SpanNERConfig], name: str) -> None:
+    made = config()
     with pytest.raises(ValueError, match=name) as error:
-        config.check_field(name, "odd")
-    assert str(error.value) == f"{name} must be {rule}, got 'odd'"
-
-
-def test_ranges_in_words() -> None:
-    assert str(Interval(0, 0.5, excludes_highest=True)) == "a number in [0, 0.5)"
-    assert str(Interval(0, 10, is_integer=True, excludes_lowest=True, or_none=True)) == "an integer in (0, 10] or None"
-    assert str(Choice(("flat", "any"))) == "one of 'flat', 'any'"
-
-
-def test_the_ends_of_a_range_are_in_it_unless_left_out() -> None:
-    assert Interval(0, 1).admits(0)
-    assert Interval(0, 1).admits(1)
-    assert not Interval(0, 1, excludes_lowest=True).admits(0)
-    assert not Interval(0, 1, excludes_highest=True).admits(1)
-    assert Interval(0, 1, or_none=True).admits(None)
-    assert not Interval(0, 1).admits(None)
-    assert not Choice((False, True)).admits(1)
+        setattr(made, name, b"odd")
+    assert str(error.value) == f"{name} must be {in_words(config.field_rules[name])}, got b'odd'"
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-def test_every_default_lies_in_its_range(config: type[SpanNERConfig]) -> None:
-    made = config()
-    for name in config.field_rules:
-        config.check_field(name, getattr(made, name))
+def test_every_own_field_has_a_rule(config: type[SpanNERConfig]) -> None:
+    """No number is without a range but the one that is the encoder's."""
+    own = {field.name for field in dataclasses.fields(config)} - {
+        field.name for field in dataclasses.fields(PreTrainedConfig)
+    }
+    assert own - set(config.field_rules) == {"encoder_config"}
+    free = {name for name, kind in config.field_rules.items() if re.search(r"(integer|number)(?! in )", in_words(kind))}
+    assert free == {"pad_token_id"}
+
+
+def test_relations_are_checked_again_before_saving(tmp_path: Path) -> None:
+    config = SpanNERConfig(id2label={0: "A"}, window_size=8)
+    config.window_overlap = 8
+    with pytest.raises(ValueError, match="window_overlap must be below window_size = 8, got 8"):
+        config.save_pretrained(tmp_path)
+    config.window_overlap = 7
+    config.threshold = {"B": 0.5}
+    with pytest.raises(ValueError, match="threshold must be a number or name each of A, got {'B': 0.5}"):
+        config.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match="threshold must be a number or name each of A, got {'B': 0.5}"):
+        config.decoding()
+    assert not (tmp_path / "config.json").exists()
 
 
 HOSTILE = [
