@@ -24,12 +24,6 @@ Case = dict[str, Any]
 Rows = list[dict[str, Any]]
 Make = Callable[..., SpanNERModel]
 LABELS = ("LOC", "ORG", "PER", "X")
-KINDS = ("wordpiece", "bpe", "unigram")
-mostly_slow = pytest.mark.parametrize(  # several trainings: in the fast suite with one tokenizer
-    "kind",
-    [pytest.param(kind, marks=pytest.mark.slow) if kind != "wordpiece" else kind for kind in KINDS],
-    scope="module",
-)
 
 
 @pytest.fixture
@@ -149,7 +143,6 @@ def test_half_precision_with_padding(case: Case, make: Make, collator: SpanNERCo
         assert len(outside) == case["expected"]["predicted_spans_in_padding"]
 
 
-@mostly_slow
 @pytest.mark.parametrize("case", ["R-04"], indirect=True)
 def test_gradients_do_not_depend_on_how_a_batch_is_cut(
     case: Case,
@@ -189,7 +182,6 @@ class SaveAfter(TrainerCallback):
         control.should_save = state.global_step in self.steps
 
 
-@mostly_slow
 @pytest.mark.parametrize("case", ["R-05"], indirect=True)
 def test_resume_continues_bit_equally_and_seeds_repeat(
     case: Case, make: Make, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path

@@ -1,9 +1,7 @@
-"""Memory over many texts, one pipeline in many threads, and one very long text."""
+"""Memory over many texts, and of one very long text."""
 
 import json
-import random
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,6 @@ PROGRAM = Path(__file__).with_name("many_texts.py")
 NUM_TEXTS, NUM_WARM = 100_000, 20_000
 MAX_GROWTH = 20 * 2**20
 MAX_GROWTH_OF_PEAK = 150 * 2**20  # the text itself: its words, tokens and offsets
-NUM_THREADS, CALLS_PER_THREAD = 8, 12
 NUM_WORDS, SPACING = 200_000, 97
 WORDS = ["Ana", "met", "Bo", "in", "Oslo", "and", "then", "they", "walked", "to", "Lake", "Tarn", ".", "it", "rained"]
 
@@ -42,21 +39,6 @@ def test_many_texts_take_no_more_memory(
     assert measured["texts"] == NUM_TEXTS
     assert measured["entities"] > NUM_TEXTS / 10
     assert measured["growth"] < MAX_GROWTH
-
-
-def test_threads_share_a_pipeline(random_tagger: Callable[..., SpanNERPipeline], method: str) -> None:
-    """Eight threads, texts of unlike lengths, settings of their own in some calls: each answer as if alone."""
-    tagger = random_tagger(method)
-    draw = random.Random(1)
-    calls = [
-        ([" ".join(draw.choices(WORDS, k=draw.randint(0, 30))) for _ in range(3)], [{}, {"overlap": "any"}][place % 2])
-        for place in range(NUM_THREADS * CALLS_PER_THREAD)
-    ]
-    expected = [tagger(texts, **settings) for texts, settings in calls]
-    assert sum(len(entities) for answers in expected for entities in answers) > len(calls)
-    with ThreadPoolExecutor(NUM_THREADS) as threads:
-        found = list(threads.map(lambda call: tagger(call[0], **call[1]), calls))
-    assert found == expected
 
 
 class Marked:

@@ -1,4 +1,4 @@
-"""Mixed precision stays finite, and the answer of a text does not depend on its neighbours."""
+"""Mixed precision stays finite."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,21 +7,10 @@ import pytest
 import torch
 from transformers import set_seed
 
-from hf_spanner import SpanNERCollator, SpanNERModel, SpanNERPipeline
+from hf_spanner import SpanNERCollator, SpanNERModel
 
 Make = Callable[..., SpanNERModel]
-TOLERANCE = 1e-5  # of a score, between a text alone and in any batch; spans must be the same
 LABELS = ("LOC", "ORG", "PER")
-TEXTS = [
-    "Ana met Bo in Oslo .",
-    "",
-    "Oslo",
-    "The University of New York opened a laboratory in the north of the city last year . " * 3,
-    "\u200b \u200d",
-    "Mira Stone , who works for the Bank of Oslo , visited Bo Li 's sister on Monday morning .",
-    "a aa aaa b bb c " * 20,
-    "it rained all the way",
-]
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -52,31 +41,3 @@ def test_mixed_precision_is_finite(
     assert packed.dtype == torch.float32
     scores = packed[packed[..., 0] >= 0][:, 3]
     assert ((scores >= 0) & (scores <= 1)).all()
-
-
-def keyed(entities: list[dict[str, Any]]) -> dict[tuple, float]:
-    return {(entity["start"], entity["end"], entity["entity_group"]): entity["score"] for entity in entities}
-
-
-@pytest.mark.parametrize("kind", ["wordpiece", "bpe", "unigram"])
-def test_neighbours_in_a_batch_do_not_matter(
-    random_tagger: Callable[..., SpanNERPipeline], method: str, kind: str, record_property: Callable[[str, Any], None]
-) -> None:
-    """Alone, in batches of 3 and 8, and in another order; the largest difference of a score is recorded."""
-    tagger = random_tagger(method, kind)
-    alone = [keyed(tagger(text, overlap="any")) for text in TEXTS]
-    assert any(alone)
-    order = torch.randperm(len(TEXTS), generator=torch.Generator().manual_seed(3)).tolist()
-    shuffled: list[dict[tuple, float]] = [{}] * len(TEXTS)
-    for place, entities in zip(
-        order, tagger([TEXTS[place] for place in order], batch_size=3, overlap="any"), strict=True
-    ):
-        shuffled[place] = keyed(entities)
-    runs = [shuffled, *([keyed(one) for one in tagger(TEXTS, batch_size=size, overlap="any")] for size in (3, 8))]
-    largest = 0.0
-    for run in runs:
-        for expected, found in zip(alone, run, strict=True):
-            assert found.keys() == expected.keys()
-            largest = max([largest, *(abs(found[key] - expected[key]) for key in expected)])
-    record_property("largest_difference", largest)
-    assert largest <= TOLERANCE
