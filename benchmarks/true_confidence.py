@@ -10,6 +10,7 @@ The last column needs no calibration: how often a certain entity scores higher t
 """
 
 import argparse
+import gzip
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,8 +25,8 @@ from hf_spanner.calibration.fitting import ScoredPredictions
 from hf_spanner.core.calibration import PARAMETERS
 
 ROOT = Path(__file__).parent.parent
-ROWS = ROOT / "hf_spanner" / "quickstart" / "test.jsonl"
-COINS = ROOT / "recipes" / "quickstart_data" / "test_coins.jsonl"
+ROWS = ROOT / "hf_spanner" / "quickstart" / "test.jsonl.gz"
+COINS = ROOT / "recipes" / "quickstart_data" / "test_coins.jsonl.gz"
 SpanKey = tuple[int, int, int, str]  # row, start, end, label
 
 
@@ -48,9 +49,8 @@ def main() -> None:
 
 def true_probabilities() -> dict[SpanKey, float]:
     """Probability of every span of the test split that could have been annotated."""
-    lines = ROWS.read_text(encoding="utf-8").splitlines()
-    places = {json.loads(line)["id"]: row for row, line in enumerate(lines)}
-    coins = map(json.loads, COINS.read_text(encoding="utf-8").splitlines())
+    rows, coins = (map(json.loads, gzip.decompress(path.read_bytes()).splitlines()) for path in (ROWS, COINS))
+    places = {record["id"]: row for row, record in enumerate(rows)}
     return {(places[coin["id"]], coin["start"], coin["end"], coin["label"]): coin["probability"] for coin in coins}
 
 

@@ -5,6 +5,7 @@ The text comes from one random stream and the coins from another, so no coin can
 """
 
 import argparse
+import gzip
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -283,9 +284,9 @@ def coin_rows(sentence: Sentence) -> Iterator[dict[str, object]]:
 def files() -> dict[Path, str]:
     """Text of every generated file by path, the README with its block of numbers filled in."""
     splits = corpus()
-    contents = {PACKAGED / f"{split}.jsonl": json_lines(map(row_of, rows)) for split, rows in splits.items()}
+    contents = {PACKAGED / f"{split}.jsonl.gz": json_lines(map(row_of, rows)) for split, rows in splits.items()}
     coin_records = [record for sentence in splits["test"] for record in coin_rows(sentence)]
-    contents[FOLDER / "test_coins.jsonl"] = json_lines(iter(coin_records))
+    contents[FOLDER / "test_coins.jsonl.gz"] = json_lines(iter(coin_records))
     readme = (FOLDER / "README.md").read_text(encoding="utf-8")
     before, _, rest = readme.partition(MARKS[0])
     _, _, after = rest.partition(MARKS[1])
@@ -299,6 +300,12 @@ def json_lines(records: Iterator[dict[str, object]]) -> str:
     return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
 
 
+def unpacked(path: Path) -> str:
+    """Text of a file, plain or `.gz`; packed, equal text may have other bytes with another library."""
+    content = path.read_bytes()
+    return (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8")
+
+
 def main() -> None:
     """Write the files, or compare them with what is there."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -306,8 +313,9 @@ def main() -> None:
     is_check = parser.parse_args().check
     for path, text in files().items():
         if not is_check:
-            path.write_text(text, encoding="utf-8", newline="\n")
-        elif not path.exists() or path.read_bytes() != text.encode("utf-8"):
+            content = text.encode("utf-8")
+            path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
+        elif not path.exists() or unpacked(path) != text:
             sys.exit(f"{path} differs from what the grammar gives; run {Path(__file__).name} without --check")
 
 

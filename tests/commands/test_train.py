@@ -174,7 +174,7 @@ def test_settings_alone_run_the_quickstart(program: Callable, monkeypatch: pytes
 def test_own_data_wins_over_the_quickstarts(program: Callable) -> None:
     recipe = program("train").read_recipe(["data.test=mine.jsonl", "training.use_cpu=true"])
     assert recipe.data.test == "mine.jsonl"
-    assert recipe.data.dev == "package:hf_spanner/quickstart/dev.jsonl"
+    assert recipe.data.dev == "package:hf_spanner/quickstart/dev.jsonl.gz"
 
 
 @pytest.mark.parametrize("method", METHODS_WITH_STARTER)
