@@ -230,7 +230,7 @@ def limits(config: SpanNERConfig) -> list[str]:
     if config.context_sentences:
         lines.append(
             f"Trained and scored with up to {config.context_sentences} neighbouring sentences on each side as context; "
-            "the pipeline reads each text alone."
+            "give the pipeline `documents` to read them too."
         )
     lines.append("Entities begin and end at words. Raw text is split by rules; entities inside a word are not found.")
     if config.calibration is not None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +13,16 @@ from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerBase
 from transformers.pipelines.pt_utils import KeyDataset
 
-from hf_spanner import METHODS, SpanNERCollator, SpanNERModel, SpanNERPipeline
-from hf_spanner.core.pipeline_span_ner import check_text
+from hf_spanner import (
+    METHODS,
+    SpanNERCollator,
+    SpanNERModel,
+    SpanNERPipeline,
+    SpanNERTrainer,
+    SpanNERTrainingArguments,
+)
+from hf_spanner.core import pipeline_span_ner
+from hf_spanner.core.pipeline_span_ner import buffers, check_text
 from hf_spanner.core.words import split_words, trim_span
 
 ANA = "Ana met Bo"
@@ -24,6 +33,20 @@ KINDS = ("wordpiece", "bpe", "unigram")
 def tagger(request: pytest.FixtureRequest, random_tagger: Callable[..., SpanNERPipeline]) -> SpanNERPipeline:
     """A pipeline on an untrained model of each method that finds entities."""
     return random_tagger(request.param)
+
+
+@pytest.fixture
+def trainer_arguments(tmp_path: Path) -> dict[str, Any]:
+    """Those of a trainer that only predicts."""
+    return {
+        "output_dir": str(tmp_path),
+        "eval_strategy": "no",
+        "save_strategy": "no",
+        "load_best_model_at_end": False,
+        "use_cpu": True,
+        "disable_tqdm": True,
+        "report_to": "none",
+    }
 
 
 def spans(entities: list[dict[str, Any]]) -> list[tuple[int, int, str]]:
@@ -264,3 +287,84 @@ def test_gold_comes_back_wherever_the_windows_lie(
     assert [(one["word_start"], one["word_end"], one["entity_group"]) for one in found] == sorted(
         gold, key=lambda span: (span[0], -span[1])
     )
+
+
+def test_each_step_of_the_library_works_on_one_text(tagger: SpanNERPipeline) -> None:
+    """`preprocess`, `forward` and `postprocess` one by one, and `run_single`, give what a call gives."""
+    text = "Ana met Bo Li in Oslo ."
+    item = tagger.preprocess(text)
+    assert item["surface"] == text
+    assert [text[start:end] for start, end in item["offsets"]] == text.split()
+    expected = tagger(text, threshold=0.1)
+    assert tagger.postprocess(tagger.forward(item, threshold=0.1)) == expected
+    assert tagger.run_single(text, {}, {"threshold": 0.1}, {}) == expected
+    assert tagger.run_single(text.split(), {"pretokenized": True}, {"threshold": 0.1}, {}) == expected
+
+
+DOCUMENTS = ["one", "one", "two", "two", "two", None, None, "three"]
+SENTENCES = [["Ana", "met", "Bo"], ["Oslo"], ["it", "rained"], ["the"], ["Mira"], ["Bo"], ["a"], ["Lake", "Tarn"]]
+
+
+@pytest.fixture(scope="module")
+def context_tagger(random_tagger: Callable[..., SpanNERPipeline], tagger: SpanNERPipeline) -> SpanNERPipeline:
+    """A pipeline of the method that reads two neighbouring sentences on each side."""
+    return random_tagger(tagger.model.config.model_type, context_sentences=2, overlap="any")  # no ties to break
+
+
+def test_neighbouring_sentences_are_read_as_by_the_trainer(
+    context_tagger: SpanNERPipeline, trainer_arguments: dict[str, Any]
+) -> None:
+    rows = [
+        {"tokens": words, "entities": [], "document": document}
+        for words, document in zip(SENTENCES, DOCUMENTS, strict=True)
+    ]
+    trainer = SpanNERTrainer(
+        model=context_tagger.model,
+        args=SpanNERTrainingArguments(**trainer_arguments),
+        processing_class=context_tagger.tokenizer,
+    )
+    expected = trainer.predict(rows).predictions
+    found = context_tagger(SENTENCES, documents=DOCUMENTS, pretokenized=True)
+    assert [
+        [
+            (one["word_start"], one["word_end"], one["entity_group"], pytest.approx(one["score"], abs=1e-5))
+            for one in row
+        ]
+        for row in found
+    ] == [[tuple(one.values()) for one in row] for row in expected]
+    alone = context_tagger(SENTENCES, pretokenized=True)
+    assert found[:5] != alone[:5]
+    assert_same(found[5:], alone[5:])
+
+
+@pytest.mark.parametrize("buffered", [1, 2, 3, 5, 8])
+def test_context_reaches_over_the_borders_of_buffers(
+    context_tagger: SpanNERPipeline, buffered: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = context_tagger(SENTENCES, documents=DOCUMENTS, pretokenized=True)
+    monkeypatch.setattr(pipeline_span_ner, "BUFFERED_BATCHES", buffered)
+    lazy = context_tagger(iter(SENTENCES), documents=iter(DOCUMENTS), pretokenized=True, batch_size=1)
+    assert_same(list(lazy), whole)
+
+
+def test_as_many_documents_as_texts(context_tagger: SpanNERPipeline) -> None:
+    with pytest.raises(ValueError, match="documents must be as many as the 2 texts, got 1"):
+        context_tagger(["Ana", "Bo"], documents=["one"])
+    with pytest.raises(ValueError, match="documents goes with a list of texts"):
+        context_tagger("Ana", documents=["one"])
+    for documents in (["one"], ["one"] * 3):
+        with pytest.raises(ValueError, match="zip"):
+            list(context_tagger(iter(["Ana", "Bo"]), documents=iter(documents)))
+
+
+@given(num_items=st.integers(0, 20), size=st.integers(1, 6), reach=st.integers(0, 4), num_before=st.integers(0, 4))
+def test_buffers_are_slices_with_their_neighbours(num_items: int, size: int, reach: int, num_before: int) -> None:
+    items, before = list(range(num_items)), list(range(-min(num_before, reach), 0))
+    row = [*before, *items]
+    found = list(buffers(iter(items), size, reach, before))
+    assert [one for _, own, _ in found for one in own] == items
+    for earlier, own, later in found:
+        place = len(before) + own[0]
+        assert len(own) == min(size, num_items - own[0])
+        assert earlier == row[max(0, place - reach) : place]
+        assert later == row[place + len(own) : place + len(own) + reach]
