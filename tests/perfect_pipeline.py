@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerBase
 
 from hf_spanner import SpanNERModel, SpanNEROutput, SpanNERPipeline
 from hf_spanner.core.features import TokenizedWords, Window
+from hf_spanner.core.spans import legal_gold
 from hf_spanner.core.words import split_words
 
 
@@ -62,4 +63,5 @@ class PerfectPipeline:
             ]
             if inside:
                 table[: len(inside)] = torch.tensor(inside)
-        return facts_of(self.model.config.model_type).perfect_scores(self.model, words, word_mask, labels)
+        gold = legal_gold(labels, word_mask, self.model.config.num_labels)
+        return facts_of(self.model.config.model_type).perfect_scores(self.model, words, word_mask, gold)

@@ -22,7 +22,7 @@ from hf_spanner.core.decoding import Decoding
 from hf_spanner.core.features import Window
 from hf_spanner.core.pipeline_span_ner import SpanNERPipeline
 from hf_spanner.core.prediction import CandidateFunction, merge_windows
-from hf_spanner.core.spans import Span
+from hf_spanner.core.spans import Limits, Span, legal_gold
 from hf_spanner.core.word_encoder import WordEncoder, pooler_arguments
 
 
@@ -82,7 +82,7 @@ class SpanNERModel(PreTrainedModel):
             attention_mask: (B, T) long, 1 for real tokens.
             word_index: (B, T) long, 1 + word of each token; 0 for special and context tokens.
             word_mask: (B, N) bool, True for a word with at least one token.
-            labels: (B, G, 3) long gold (start, end, label), padding -100.
+            labels: (B, G, 3) long gold (start, end, label), padding -100; what is illegal or doubled does not count.
             num_items_in_batch: Sentences of the whole optimisation step; None takes this batch's.
             decoding: Settings of inference by name, over the configuration's.
 
@@ -92,6 +92,8 @@ class SpanNERModel(PreTrainedModel):
         Raises:
             ValueError: If a decoding setting is unknown or out of range.
         """
+        if labels is not None:
+            labels = legal_gold(labels, word_mask, cast(int, self.config.num_labels))
         words = self.encode(input_ids, attention_mask, word_index, word_mask)  # (B, N, D)
         output = self.score_spans(words, word_mask, labels, self.decoding(decoding))
         if labels is not None:
@@ -107,7 +109,10 @@ class SpanNERModel(PreTrainedModel):
     def score_spans(
         self, words: Tensor, word_mask: Tensor, labels: Tensor | None, decoding: Mapping[str, Any]
     ) -> SpanNEROutput:
-        """Output with the scores of spans, from (B, N, D) words. A method must give this."""
+        """Output with the scores of spans, from (B, N, D) words. A method must give this.
+
+        In training a method may choose by the gold, as `legal_gold` gives it, what to score; otherwise not.
+        """
         raise NotImplementedError
 
     def compute_loss(self, output: SpanNEROutput, labels: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
@@ -115,7 +120,7 @@ class SpanNERModel(PreTrainedModel):
 
         Args:
             output: What `score_spans` gave; it is only read.
-            labels: (B, G, 3) long gold (start, end, label), padding -100.
+            labels: (B, G, 3) long gold (start, end, label) as from `legal_gold`: sorted, each once, padding -100.
 
         Returns:
             (B,) float32, finite and at least 0, and what training logs beside it, (B,) float32 each. As parts are
@@ -128,9 +133,14 @@ class SpanNERModel(PreTrainedModel):
         """(B, K, 4) packed spans that the method believes in, overlaps allowed. A method must give this."""
         raise NotImplementedError
 
+    @property
+    def limits(self) -> Limits:
+        """What the method cannot produce whatever its weights are."""
+        return Limits()
+
     def unreachable(self, labels: Sequence[tuple[int, int, int]]) -> int:
         """How many gold spans (start, end, label) of one sentence the method cannot produce, repeats left out."""
-        return 0
+        return self.limits.num_beyond(labels)
 
     def decoding(self, overrides: Mapping[str, Any] | None = None) -> Decoding:
         """Settings of inference: the configuration's overlaid by a call's, checked, immutable."""

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
 PADDING = -100
@@ -23,6 +24,58 @@ class Span(NamedTuple):
 def named_span(span: Span, id2label: Mapping[int, str]) -> dict[str, Any]:
     """A span as an entity of a row with its score: `start` and `end` in words, `label` by name."""
     return {"start": span.start, "end": span.end, "label": id2label[span.label], "score": span.score}
+
+
+class Limits(NamedTuple):
+    """Spans that a method cannot produce whatever its weights are; gold beyond these limits is reported and missed.
+
+    Args:
+        one_label: Of the labels of one span it gives a single one.
+        max_length: Longest span, in words; None: any.
+        max_spans: Most spans of a sentence; None: any.
+    """
+
+    one_label: bool = False
+    max_length: int | None = None
+    max_spans: int | None = None
+
+    def num_beyond(self, gold: Sequence[tuple[int, int, int]]) -> int:
+        """How many gold spans (start, end, label) of one sentence lie beyond the limits, repeats left out."""
+        spans = {tuple(span) for span in gold}
+        reachable = {span[:2] for span in spans} if self.one_label else spans
+        if self.max_length is not None:
+            reachable = {span for span in reachable if span[1] - span[0] <= self.max_length}
+        return len(spans) - min(len(reachable), self.max_spans or len(reachable))
+
+
+def legal_gold(labels: Tensor, word_mask: Tensor, num_labels: int) -> Tensor:
+    """Gold of each sentence once, in one order, and only spans that can be found.
+
+    A span must not be empty, lie inside its sentence, begin and end on words with tokens, and have a known label. Each
+    span travels as one number whose order is that of (start, end, label), so two sorts do all of it on the device.
+
+    Args:
+        labels: (B, G, 3) long (start, end, label), half-open, each below 2^20; padding -100.
+        word_mask: (B, N) bool.
+        num_labels: C.
+
+    Returns:
+        (B, max(G, 1), 3) long, sorted; padding -100 after them.
+    """
+    if labels.shape[1] == 0:
+        return labels.new_full((len(labels), 1, 3), PADDING)
+    starts, ends, types = labels.unbind(dim=-1)  # (B, G)
+    last_word = word_mask.shape[1] - 1
+    is_inside = (starts >= 0) & (starts < ends) & (ends <= last_word + 1) & (types >= 0) & (types < num_labels)
+    has_tokens = [word_mask.gather(1, words.clamp(0, last_word)) for words in (starts, ends - 1)]
+    is_legal = is_inside & has_tokens[0] & has_tokens[1]
+    unlisted = 1 << 62  # above all codes
+    codes = ((starts << 42) | (ends << 21) | types).masked_fill(~is_legal, unlisted).sort(dim=1).values  # (B, G)
+    is_repeat = pad(codes[:, 1:] == codes[:, :-1], (1, 0))
+    codes = codes.masked_fill(is_repeat, unlisted).sort(dim=1).values
+    low = (1 << 21) - 1
+    gold = torch.stack([codes >> 42, (codes >> 21) & low, codes & low], dim=-1)  # (B, G, 3)
+    return gold.masked_fill((codes == unlisted)[..., None], PADDING)
 
 
 def enumerate_spans(num_words: int, max_length: int) -> Tensor:

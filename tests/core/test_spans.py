@@ -5,7 +5,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hf_spanner.core.spans import PADDING, Span, enumerate_spans, pack_candidates, pack_spans, span_iou, unpack_spans
+from hf_spanner.core.spans import (
+    PADDING,
+    Limits,
+    Span,
+    enumerate_spans,
+    legal_gold,
+    pack_candidates,
+    pack_spans,
+    span_iou,
+    unpack_spans,
+)
 
 BORDERS = st.tuples(st.integers(0, 12), st.integers(1, 6)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 SPANS = st.builds(
@@ -74,3 +84,45 @@ def test_padding_rows_are_negative_throughout() -> None:
     packed = pack_spans([[], [Span(0, 1, 0, 0.5)]])
     assert packed[0].tolist() == [[PADDING] * 4]
     assert packed.dtype == torch.float32
+
+
+def test_gold_is_sorted_unique_and_legal() -> None:
+    """Repeats once, by start, end, label; not empty, outside, on words without tokens or of an unknown label."""
+    word_mask = torch.tensor([[True, False, True, True, False]])
+    rows = [[2, 4, 1], [0, 1, 2], [2, 4, 0], [0, 1, 2], [1, 3, 0], [2, 5, 0], [0, 3, 1], [3, 9, 0], [2, 2, 0]]
+    labels = torch.tensor([[*rows, [0, 1, 3], [0, 1, -1], [3, 2, 0], [-100] * 3]])
+    gold = legal_gold(labels, word_mask, 3)
+    assert gold.shape == labels.shape
+    assert gold[0, :4].tolist() == [[0, 1, 2], [0, 3, 1], [2, 4, 0], [2, 4, 1]]
+    assert (gold[0, 4:] == PADDING).all()
+
+
+def test_gold_of_a_batch_without_any_has_one_row_of_padding() -> None:
+    labels, word_mask = torch.zeros(2, 0, 3, dtype=torch.long), torch.ones(2, 4, dtype=torch.bool)
+    assert legal_gold(labels, word_mask, 3).tolist() == [[[PADDING] * 3]] * 2
+
+
+@given(data=st.data())
+def test_gold_equals_a_set_sorted(data: st.DataObject) -> None:
+    num_words = data.draw(st.integers(1, 6))
+    mask = data.draw(st.lists(st.booleans(), min_size=num_words, max_size=num_words))
+    number = st.integers(0, num_words + 1)
+    rows = data.draw(st.lists(st.tuples(number, number, st.integers(0, 3)), max_size=6))
+    labels = torch.tensor([*rows, [PADDING] * 3])[None]
+    gold = legal_gold(labels, torch.tensor([mask]), 3)[0].tolist()
+    legal = [
+        row for row in set(rows) if row[0] < row[1] <= num_words and mask[row[0]] and mask[row[1] - 1] and row[2] < 3
+    ]
+    assert [tuple(row) for row in gold if row[0] >= 0] == sorted(legal)
+    assert gold[len(legal) :] == [[PADDING] * 3] * (len(gold) - len(legal))
+
+
+def test_limits_count_what_lies_beyond_them() -> None:
+    """Four different spans on three pairs of boundaries, one of them of three words."""
+    gold = [(0, 1, 0), (0, 1, 1), (0, 1, 1), (1, 4, 0), (2, 4, 0)]
+    assert Limits().num_beyond(gold) == 0
+    assert Limits(one_label=True).num_beyond(gold) == 1
+    assert Limits(max_length=2).num_beyond(gold) == 1
+    assert Limits(max_spans=3).num_beyond(gold) == 1
+    assert Limits(one_label=True, max_length=2, max_spans=1).num_beyond(gold) == 3
+    assert Limits(one_label=True, max_length=2, max_spans=1).num_beyond([]) == 0

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel
 
 from hf_spanner import METHODS, SpanNERCollator, SpanNERModel, SpanNEROutput, SpanNERPipeline
-from hf_spanner.core.spans import Span, unpack_spans
+from hf_spanner.core.spans import Span, legal_gold, unpack_spans
 from hf_spanner.methods import trainer_of, training_arguments_of
 from hf_spanner.training.trainer import SpanNERTrainer, SpanNERTrainingArguments
 
@@ -25,9 +25,9 @@ LABELS = ("LOC", "ORG", "PER")
 def sentence_losses(model: SpanNERModel, batch: dict[str, Tensor]) -> tuple[SpanNEROutput, Tensor]:
     """Output and (B,) losses, by the hooks of the method."""
     inputs = {name: value for name, value in batch.items() if name != "labels"}
-    words = model.encode(**inputs)
-    output = model.score_spans(words, batch["word_mask"], batch["labels"], model.decoding())
-    return output, model.compute_loss(output, batch["labels"])[0]
+    gold = legal_gold(batch["labels"], batch["word_mask"], model.config.num_labels)
+    output = model.score_spans(model.encode(**inputs), batch["word_mask"], gold, model.decoding())
+    return output, model.compute_loss(output, gold)[0]
 
 
 def candidates(model: SpanNERModel, batch: dict[str, Tensor]) -> list[set[Span]]:
@@ -109,8 +109,7 @@ def test_a_training_step_gives_parts_of_the_loss_without_gradients(
 
 def test_the_loss_writes_nothing_onto_the_output(model: SpanNERModel, collator: SpanNERCollator, rows: Rows) -> None:
     batch = collator(rows)
-    inputs = {name: value for name, value in batch.items() if name != "labels"}
-    output = model.score_spans(model.encode(**inputs), batch["word_mask"], batch["labels"], model.decoding())
+    output, _ = sentence_losses(model, batch)
     before = dict(output)
     model.compute_loss(output, batch["labels"])
     assert dict(output).keys() == before.keys()

@@ -38,7 +38,7 @@ def cell_mask(word_mask: Tensor, *, mask_lower: bool) -> Tensor:
     return is_real.triu() if mask_lower else is_real
 
 
-def offset_targets(labels: Tensor, word_mask: Tensor, *, max_offset: int, num_labels: int) -> Tensor:
+def offset_targets(labels: Tensor, num_words: int, *, max_offset: int, num_labels: int) -> Tensor:
     """Offset label of every cell for every type.
 
     Paper: section 2; precise rule from the official code. A gold cell is a centre. A cell that shares one boundary with
@@ -49,35 +49,31 @@ def offset_targets(labels: Tensor, word_mask: Tensor, *, max_offset: int, num_la
     ((distance N + start) N + end) L + label. No two spans write the same number.
 
     Args:
-        labels: (B, G, 3) long gold (start, end, label), half-open; padding -100; repeats change nothing.
-        word_mask: (B, N) bool; gold that starts or ends on a word without tokens is left out.
+        labels: (B, G, 3) long gold (start, end, label), half-open and legal; padding -100.
+        num_words: N.
         max_offset: S.
         num_labels: M, entity types.
 
     Returns:
         (B, N, N, M) long in 0 .. 4 S + 1, cell (i, j) the span of words i to j.
     """
-    batch_size, num_words = word_mask.shape
-    device = labels.device
+    batch_size, device = len(labels), labels.device
     num_offsets = 4 * max_offset + 2
     unwritten = torch.iinfo(torch.long).max
     shape = (batch_size, num_words, num_words, num_labels)
     ranks = torch.full(shape, unwritten, device=device)
-    if labels.shape[1] > 0:
-        moves = offset_moves(max_offset, device)[:-1]  # (4 S + 1, 2)
-        starts, ends, types = labels[..., 0], labels[..., 1] - 1, labels[..., 2].clamp(min=0)  # (B, G), inclusive ends
-        sentence = torch.arange(batch_size, device=device)[:, None]
-        last = num_words - 1
-        is_gold = word_mask[sentence, starts.clamp(0, last)] & word_mask[sentence, ends.clamp(0, last)] & (starts >= 0)
-        firsts, lasts = starts[..., None] + moves[:, 0], ends[..., None] + moves[:, 1]  # (B, G, 4 S + 1)
-        is_legal = (firsts >= 0) & (lasts < num_words) & (firsts <= lasts) & is_gold[..., None]
-        distances = moves.abs().sum(dim=-1)  # (4 S + 1,)
-        places = (distances * num_words + starts[..., None]) * num_words + ends[..., None]  # (B, G, 4 S + 1)
-        written = places * num_offsets + torch.arange(len(moves), device=device)
-        rows = (sentence[..., None] * num_words + firsts) * num_words + lasts
-        cells = rows * num_labels + types[..., None]  # (B, G, 4 S + 1)
-        cells, written = cells.masked_fill(~is_legal, 0), written.masked_fill(~is_legal, unwritten)
-        ranks.view(-1).scatter_reduce_(0, cells.flatten(), written.flatten(), "amin")
+    moves = offset_moves(max_offset, device)[:-1]  # (4 S + 1, 2)
+    starts, ends, types = labels[..., 0], labels[..., 1] - 1, labels[..., 2].clamp(min=0)  # (B, G), inclusive ends
+    sentence = torch.arange(batch_size, device=device)[:, None]
+    firsts, lasts = starts[..., None] + moves[:, 0], ends[..., None] + moves[:, 1]  # (B, G, 4 S + 1)
+    is_legal = (firsts >= 0) & (lasts < num_words) & (firsts <= lasts) & (starts >= 0)[..., None]
+    distances = moves.abs().sum(dim=-1)  # (4 S + 1,)
+    places = (distances * num_words + starts[..., None]) * num_words + ends[..., None]  # (B, G, 4 S + 1)
+    written = places * num_offsets + torch.arange(len(moves), device=device)
+    rows = (sentence[..., None] * num_words + firsts) * num_words + lasts
+    cells = rows * num_labels + types[..., None]  # (B, G, 4 S + 1)
+    cells, written = cells.masked_fill(~is_legal, 0), written.masked_fill(~is_legal, unwritten)
+    ranks.view(-1).scatter_reduce_(0, cells.flatten(), written.flatten(), "amin")
     ranks = torch.minimum(ranks, ranks.transpose(1, 2))
     return torch.where(ranks == unwritten, num_offsets - 1, ranks % num_offsets)
 

@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 from transformers import initialization as init
 
 from hf_spanner.core.modeling_span_ner import SpanNERModel, SpanNEROutput
-from hf_spanner.core.spans import pack_candidates
+from hf_spanner.core.spans import Limits, pack_candidates
 from hf_spanner.core.word_encoder import word_lengths
 from hf_spanner.methods.bopn.configuration_bopn import BOPNConfig
 from hf_spanner.methods.bopn.loss_bopn import bopn_loss, cell_mask, learning_parts, offset_targets
@@ -135,7 +135,7 @@ class BOPNModel(SpanNERModel):
         """Cross entropy over the cells of a sentence (Eq. 7), and in training how well the labels are learnt."""
         config = self.config
         targets = offset_targets(
-            labels, output.word_mask, max_offset=config.max_offset, num_labels=output.logits.shape[3]
+            labels, output.word_mask.shape[1], max_offset=config.max_offset, num_labels=output.logits.shape[3]
         )
         losses = bopn_loss(
             output.logits,
@@ -172,11 +172,10 @@ class BOPNModel(SpanNERModel):
             found.sentence, found.starts, found.lasts + 1, found.types, found.scores, len(output.word_mask)
         )
 
-    def unreachable(self, labels: Sequence[tuple[int, int, int]]) -> int:
-        """Gold spans beyond the first of the same start and end, unless `multi_label` allows them."""
-        if self.config.multi_label:
-            return 0
-        return len({tuple(span) for span in labels}) - len({tuple(span[:2]) for span in labels})
+    @property
+    def limits(self) -> Limits:
+        """One type a span, unless `multi_label` allows more."""
+        return Limits(one_label=not self.config.multi_label)
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:

@@ -31,8 +31,8 @@ def smoothed_targets(labels: Tensor, is_legal: Tensor, *, epsilon: float, distan
     divided by its sum (official code, not in the paper). None is the rest.
 
     Args:
-        labels: (B, G, 3) long gold (start, end, label), half-open; padding -100; repeats count once.
-        is_legal: (B, N, N) bool, cell (i, j) is the span of words i to j; gold on illegal cells is left out.
+        labels: (B, G, 3) long gold (start, end, label), half-open, legal and each once; padding -100.
+        is_legal: (B, N, N) bool, cell (i, j) is the span of words i to j.
         epsilon: Mass handed to neighbours.
         distance: D.
         num_labels: C.
@@ -43,24 +43,23 @@ def smoothed_targets(labels: Tensor, is_legal: Tensor, *, epsilon: float, distan
     batch_size, num_words, _ = is_legal.shape
     device = labels.device
     targets = torch.zeros(batch_size, num_words, num_words, num_labels + 1, device=device)
-    if labels.shape[1] > 0:
-        ring = smoothing_ring(epsilon, distance) if epsilon > 0 else []
-        shifts = torch.tensor([[0, 0]] + [[start, end] for start, end, _ in ring], device=device)  # (R, 2)
-        shares = torch.tensor([1 - epsilon] + [share for _, _, share in ring], device=device)  # (R,)
-        cells = torch.stack([labels[..., 0], labels[..., 1] - 1], dim=-1)  # (B, G, 2)
-        members = cells[:, :, None] + shifts  # (B, G, R, 2)
-        is_inside = ((members >= 0) & (members < num_words)).all(dim=-1)  # (B, G, R)
-        starts, ends = members.clamp(0, num_words - 1).unbind(dim=-1)  # (B, G, R)
-        sentence = torch.arange(batch_size, device=device)[:, None, None].expand_as(starts)
-        is_legal_member = is_inside & is_legal[sentence, starts, ends]  # (B, G, R)
-        is_gold = is_legal_member[..., :1] & ~_repeats(labels)[..., None]  # (B, G, 1)
-        mass = shares * (is_legal_member & is_gold)  # (B, G, R)
-        returned = (shares * ~is_legal_member).sum(dim=-1) * is_gold[..., 0]  # (B, G)
-        mass = torch.cat([mass[..., :1] + returned[..., None], mass[..., 1:]], dim=-1)
-        types = labels[..., 2].clamp(min=0)[..., None].expand_as(starts)
-        targets.index_put_((sentence, starts, ends, types), mass, accumulate=True)
-        total = targets.clamp_(max=1).sum(dim=-1, keepdim=True)  # (B, N, N, 1)
-        targets = targets / total.clamp(min=1)
+    ring = smoothing_ring(epsilon, distance) if epsilon > 0 else []
+    shifts = torch.tensor([[0, 0]] + [[start, end] for start, end, _ in ring], device=device)  # (R, 2)
+    shares = torch.tensor([1 - epsilon] + [share for _, _, share in ring], device=device)  # (R,)
+    cells = torch.stack([labels[..., 0], labels[..., 1] - 1], dim=-1)  # (B, G, 2)
+    members = cells[:, :, None] + shifts  # (B, G, R, 2)
+    is_inside = ((members >= 0) & (members < num_words)).all(dim=-1)  # (B, G, R)
+    starts, ends = members.clamp(0, num_words - 1).unbind(dim=-1)  # (B, G, R)
+    sentence = torch.arange(batch_size, device=device)[:, None, None].expand_as(starts)
+    is_legal_member = is_inside & is_legal[sentence, starts, ends]  # (B, G, R)
+    is_gold = labels[..., :1] >= 0  # (B, G, 1)
+    mass = shares * (is_legal_member & is_gold)  # (B, G, R)
+    returned = (shares * ~is_legal_member).sum(dim=-1) * is_gold[..., 0]  # (B, G)
+    mass = torch.cat([mass[..., :1] + returned[..., None], mass[..., 1:]], dim=-1)
+    types = labels[..., 2].clamp(min=0)[..., None].expand_as(starts)
+    targets.index_put_((sentence, starts, ends, types), mass, accumulate=True)
+    total = targets.clamp_(max=1).sum(dim=-1, keepdim=True)  # (B, N, N, 1)
+    targets = targets / total.clamp(min=1)
     targets[..., -1] = (1 - targets.sum(dim=-1)).clamp(min=0)
     return targets
 
@@ -93,9 +92,3 @@ def target_entropy(targets: Tensor, is_legal: Tensor) -> Tensor:
     """
     entropies = torch.special.entr(targets).sum(dim=-1)  # (B, N, N)
     return entropies.masked_fill(~is_legal, 0.0).sum(dim=(1, 2))
-
-
-def _repeats(labels: Tensor) -> Tensor:
-    """(B, G) bool: gold spans that equal an earlier one of their sentence."""
-    is_equal = (labels[:, :, None] == labels[:, None]).all(dim=-1)  # (B, G, G)
-    return is_equal.tril(diagonal=-1).any(dim=-1)

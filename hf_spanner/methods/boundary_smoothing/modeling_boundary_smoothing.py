@@ -1,6 +1,6 @@
 """Boundary Smoothing (Zhu and Li 2022): a biaffine classifier over all spans."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from transformers import initialization as init
 
 from hf_spanner.core.modeling_span_ner import SpanNERModel, SpanNEROutput
-from hf_spanner.core.spans import pack_candidates
+from hf_spanner.core.spans import Limits, pack_candidates
 from hf_spanner.methods.boundary_smoothing.configuration_boundary_smoothing import BoundarySmoothingConfig
 from hf_spanner.methods.boundary_smoothing.loss_boundary_smoothing import (
     boundary_smoothing_loss,
@@ -69,9 +69,10 @@ class BoundarySmoothingModel(SpanNERModel):
         scores = logits[sentence, starts, lasts].softmax(dim=-1, dtype=torch.float32).amax(dim=-1)  # (P,)
         return pack_candidates(sentence, starts, lasts + 1, labels, scores, len(best))
 
-    def unreachable(self, labels: Sequence[tuple[int, int, int]]) -> int:
-        """Gold spans beyond the first of the same start and end: the softmax gives one type a span."""
-        return len({tuple(span) for span in labels}) - len({tuple(span[:2]) for span in labels})
+    @property
+    def limits(self) -> Limits:
+        """The softmax gives one type a span."""
+        return Limits(one_label=True)
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:

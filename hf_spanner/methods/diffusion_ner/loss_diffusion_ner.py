@@ -3,40 +3,15 @@
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import pad, softplus
+from torch.nn.functional import softplus
 from transformers.utils.import_utils import is_scipy_available, requires_backends
 
-from hf_spanner.core.spans import PADDING, span_iou
+from hf_spanner.core.spans import span_iou
 
 if is_scipy_available():
     from scipy.optimize import linear_sum_assignment
 
 IOU_PARTS = {"iou_noisy": 0, "iou_denoised": -1}  # and where they stand in a path
-
-
-def unique_gold(labels: Tensor, word_mask: Tensor) -> Tensor:
-    """Gold spans of each sentence once, in one order, without those whose first or last word has no tokens.
-
-    Args:
-        labels: (B, G, 3) long gold (start, end, label), half-open; padding -100.
-        word_mask: (B, N) bool.
-
-    Returns:
-        (B, G + 1, 3) long, sorted, padding -100 behind; never empty in its second dimension.
-    """
-    starts, ends, types = labels.unbind(dim=-1)  # (B, G)
-    num_words = word_mask.shape[1]
-    is_inside = (starts >= 0) & (starts < ends) & (ends <= num_words)
-    firsts, lasts = starts.clamp(0, num_words - 1), (ends - 1).clamp(0, num_words - 1)
-    is_kept = is_inside & word_mask.gather(1, firsts) & word_mask.gather(1, lasts)
-    unlisted = 1 << 62  # above all codes, and exact as the float that padding takes
-    codes = (starts << 42) | (ends << 21) | types  # in the order of (start, end, label)
-    codes = pad(codes.masked_fill(~is_kept, unlisted), (0, 1), value=unlisted).sort(dim=1).values  # (B, G + 1)
-    is_repeat = pad(codes[:, 1:] == codes[:, :-1], (1, 0))
-    codes = codes.masked_fill(is_repeat, unlisted).sort(dim=1).values
-    low = (1 << 21) - 1
-    gold = torch.stack([codes >> 42, (codes >> 21) & low, codes & low], dim=-1)  # (B, G + 1, 3)
-    return gold.masked_fill((codes == unlisted)[..., None], PADDING)
 
 
 def matching_costs(left: Tensor, right: Tensor, types: Tensor, gold: Tensor) -> Tensor:

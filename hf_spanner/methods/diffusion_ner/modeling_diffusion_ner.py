@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from hf_spanner.core.modeling_span_ner import SpanNERModel, SpanNEROutput
-from hf_spanner.core.spans import pack_candidates
+from hf_spanner.core.spans import Limits, pack_candidates
 from hf_spanner.core.word_encoder import word_lengths
 from hf_spanner.methods.diffusion_ner.configuration_diffusion_ner import DiffusionNERConfig
 from hf_spanner.methods.diffusion_ner.denoiser_diffusion_ner import Denoiser, Sentence, gathered
@@ -19,7 +19,6 @@ from hf_spanner.methods.diffusion_ner.loss_diffusion_ner import (
     denoising_parts,
     matched_gold,
     matching_costs,
-    unique_gold,
 )
 from hf_spanner.methods.diffusion_ner.noise_diffusion_ner import (
     bag_keys,
@@ -87,20 +86,19 @@ class DiffusionNERModel(SpanNERModel):
         """In training one step from noised gold spans (Algorithm 1), else all steps from noise (Algorithm 2)."""
         sentence = self.denoiser.read(words, word_mask)
         if self.training and labels is not None:
-            return self._denoised_gold(sentence, unique_gold(labels, word_mask))
+            return self._denoised_gold(sentence, labels)
         return self._denoised_noise(sentence, decoding)
 
     def compute_loss(self, output: DiffusionNEROutput, labels: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Weighted sum of boundary and type loss after matching, both unweighted, and how far denoising went."""
         config = self.config
-        gold = unique_gold(labels, output.word_mask)
-        matched = self.matched(output, gold)
+        matched = self.matched(output, labels)
         boundary_loss, type_loss = denoising_losses(
             output.left,
             output.right,
             output.logits,
             matched,
-            gold,
+            labels,
             word_mask=output.word_mask,
             span_mask=output.span_mask,
             boundary_loss=config.boundary_loss,
@@ -108,7 +106,7 @@ class DiffusionNERModel(SpanNERModel):
         )
         losses = config.boundary_loss_weight * boundary_loss + config.type_loss_weight * type_loss
         parts = {"boundary_loss": boundary_loss, "type_loss": type_loss}
-        return losses, parts | denoising_parts(output.path, matched, gold)
+        return losses, parts | denoising_parts(output.path, matched, labels)
 
     def matched(self, output: DiffusionNEROutput, gold: Tensor) -> Tensor:
         """(B, R K) long: index into (B, G, 3) gold of the span that each scored span is matched with, or -1."""
@@ -141,10 +139,10 @@ class DiffusionNERModel(SpanNERModel):
         sentence, starts, lasts, labels = spans
         return pack_candidates(sentence, starts, lasts + 1, labels, totals / num_draws, len(output.logits))
 
-    def unreachable(self, labels: Sequence[tuple[int, int, int]]) -> int:
-        """Gold spans beyond the first of the same boundaries, and beyond the number of noisy spans."""
-        num_boundaries = len({tuple(span[:2]) for span in labels})
-        return len({tuple(span) for span in labels}) - min(num_boundaries, self.config.num_spans)
+    @property
+    def limits(self) -> Limits:
+        """Each noisy span becomes one span of one type."""
+        return Limits(one_label=True, max_spans=self.config.num_spans)
 
     def _probabilities(self, output: DiffusionNEROutput) -> tuple[Tensor, Tensor, Tensor]:
         """P_l and P_r (B, R K, N) and P_c (B, R K, C + 1), float32."""

@@ -27,22 +27,10 @@ class Assignment:
     label: Tensor
 
 
-def sorted_gold(labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Gold in one order, so that ties do not depend on the order it came in, and which of it counts.
-
-    Args:
-        labels: (B, G, 3) long gold (start, end, label), padding -100.
-
-    Returns:
-        (B, G, 3) long by start, end, label; (B, G) bool, False for padding and repeats of a (start, end).
-    """
-    order = torch.arange(labels.shape[1], device=labels.device).expand(labels.shape[:2])  # (B, G)
-    for column in (2, 1, 0):
-        order = order.gather(1, labels[..., column].gather(1, order).argsort(dim=1, stable=True))
-    ranked = labels.gather(1, order[..., None].expand_as(labels))
-    is_same = (ranked[:, 1:, :2] == ranked[:, :-1, :2]).all(dim=-1)  # (B, G - 1)
-    is_new = torch.cat([torch.ones_like(ranked[:, :1, 0], dtype=torch.bool), ~is_same], dim=1)
-    return ranked, is_new & (ranked[..., 0] >= 0)
+def is_first_label(gold: Tensor) -> Tensor:
+    """(B, G) bool: rows of (B, G, 3) sorted gold that are no padding and no further label of the span before them."""
+    is_new = (gold[:, 1:, :2] != gold[:, :-1, :2]).any(dim=-1)  # (B, G - 1)
+    return torch.cat([torch.ones_like(gold[:, :1, 0], dtype=torch.bool), is_new], dim=1) & (gold[..., 0] >= 0)
 
 
 def assign_gold(spans: Tensor, labels: Tensor) -> Assignment:
@@ -50,14 +38,11 @@ def assign_gold(spans: Tensor, labels: Tensor) -> Assignment:
 
     Args:
         spans: (B, K, 2) long (start, end), half-open.
-        labels: (B, G, 3) long gold, padding -100.
+        labels: (B, G, 3) long gold, padding -100, G at least 1.
 
     Returns:
         The pairs; memory is that of one (B, K, G) table.
     """
-    if labels.shape[1] == 0:
-        zeros = torch.zeros_like(spans[..., 0])
-        return Assignment(zeros.float(), spans, zeros)
     best = span_iou(spans, labels[..., :2]).max(dim=-1)  # (B, K)
     paired = labels.gather(1, best.indices[..., None].expand(-1, -1, 3))  # (B, K, 3)
     has_gold = best.values > 0

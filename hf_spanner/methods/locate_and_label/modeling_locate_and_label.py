@@ -1,6 +1,6 @@
 """Locate and Label (Shen et al. 2021): filter seed spans, move their boundaries, then classify."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from transformers import initialization as init
 
 from hf_spanner.core.modeling_span_ner import SpanNERModel, SpanNEROutput
-from hf_spanner.core.spans import Span, pack_spans
+from hf_spanner.core.spans import Limits, Span, pack_spans
 from hf_spanner.core.word_encoder import word_lengths
 from hf_spanner.methods.locate_and_label.configuration_locate_and_label import LocateAndLabelConfig
 from hf_spanner.methods.locate_and_label.loss_locate_and_label import (
@@ -21,6 +21,7 @@ from hf_spanner.methods.locate_and_label.loss_locate_and_label import (
     classification_loss,
     filter_loss,
     fixed_keys,
+    is_first_label,
     masked_mean,
     moved_spans,
     overlap_loss,
@@ -28,7 +29,6 @@ from hf_spanner.methods.locate_and_label.loss_locate_and_label import (
     regression_loss,
     sampled_negatives,
     soft_weights,
-    sorted_gold,
 )
 from hf_spanner.methods.locate_and_label.soft_nms_locate_and_label import soft_nms
 from hf_spanner.methods.locate_and_label.span_pooling_locate_and_label import (
@@ -107,11 +107,9 @@ class LocateAndLabelModel(SpanNERModel):
         """
         config = self.config
         assert output.seeds is not None
-        gold, is_gold = sorted_gold(labels)
-        spans, logits, offsets, is_legal = self._training_spans(output, gold, is_gold)  # (B, K + G, ...)
-        pairs = assign_gold(spans, gold)
-        can_be_hit = is_legal_span(pairs.gold, output.word_mask)  # gold may end on a word without tokens
-        is_positive = is_legal & can_be_hit & (pairs.iou > config.positive_iou)
+        spans, logits, offsets, is_legal = self._training_spans(output, labels)  # (B, K + G, ...)
+        pairs = assign_gold(spans, labels)
+        is_positive = is_legal & (pairs.iou > config.positive_iou)
         num_negatives = is_positive.sum(dim=1) * config.negatives_per_positive + config.min_negatives  # (B,)
         keys = torch.rand(is_legal.shape, device=labels.device) if self.training else fixed_keys(spans)
         is_sampled = is_positive | sampled_negatives(is_legal & ~is_positive, num_negatives, keys)
@@ -167,12 +165,10 @@ class LocateAndLabelModel(SpanNERModel):
         ]
         return pack_spans(spans).to(output.logits.device)
 
-    def unreachable(self, labels: Sequence[tuple[int, int, int]]) -> int:
-        """Gold spans beyond the first of the same start and end, and without a regressor those longer than any seed."""
-        bounds = {tuple(span[:2]) for span in labels}
-        if not self.config.use_regressor:
-            bounds = {span for span in bounds if span[1] - span[0] <= self.config.max_seed_length}
-        return len({tuple(span) for span in labels}) - len(bounds)
+    @property
+    def limits(self) -> Limits:
+        """One type a span, and without a regressor no span longer than the longest seed."""
+        return Limits(one_label=True, max_length=None if self.config.use_regressor else self.config.max_seed_length)
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
@@ -199,9 +195,7 @@ class LocateAndLabelModel(SpanNERModel):
             offsets = self.regressor(pooled, before, after, starts, lasts)
         return logits, offsets
 
-    def _training_spans(
-        self, output: LocateAndLabelOutput, gold: Tensor, is_gold: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _training_spans(self, output: LocateAndLabelOutput, gold: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Spans, filter logits, moves and legality of training's seeds and, behind them, of gold that is no seed."""
         assert output.words is not None
         assert output.maxima is not None
@@ -210,6 +204,7 @@ class LocateAndLabelModel(SpanNERModel):
         seed_lengths = torch.tensor(self.config.seed_lengths, device=gold.device)
         seeds = output.seeds.expand(len(gold), -1, -1)  # (B, K, 2)
         is_seed = torch.isin(seeds[..., 1] - seeds[..., 0], seed_lengths) & is_legal_span(seeds, output.word_mask)
+        is_gold = is_first_label(gold)  # (B, G)
         extra = torch.where(is_gold[..., None], gold[..., :2], gold.new_tensor([0, 1]))  # (B, G, 2)
         is_extra = is_gold & ~torch.isin(extra[..., 1] - extra[..., 0], seed_lengths)
         logits, offsets = self._stage_one(output.words, output.word_mask, self._pooled(output, extra), extra)
@@ -217,7 +212,7 @@ class LocateAndLabelModel(SpanNERModel):
             torch.cat([seeds, extra], dim=1),
             torch.cat([output.logits, logits], dim=1),
             torch.cat([output.offsets, offsets], dim=1),
-            torch.cat([is_seed, is_extra & is_legal_span(extra, output.word_mask)], dim=1),
+            torch.cat([is_seed, is_extra], dim=1),
         )
 
     def _pooled(self, output: LocateAndLabelOutput, spans: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from hf_spanner.core.spans import legal_gold
 from hf_spanner.methods.bopn.loss_bopn import (
     bopn_loss,
     cell_mask,
@@ -26,8 +27,8 @@ def targets_of(num_words: int, gold: list[Gold], max_offset: int, *, num_labels:
     """(N, N, M) targets of one sentence; words in `hidden` have no token."""
     word_mask = torch.ones(1, num_words, dtype=torch.bool)
     word_mask[0, list(hidden)] = False
-    labels = torch.tensor([gold]) if gold else torch.zeros(1, 0, 3, dtype=torch.long)
-    return offset_targets(labels, word_mask, max_offset=max_offset, num_labels=num_labels)[0]
+    labels = legal_gold(torch.tensor([gold], dtype=torch.long).view(1, -1, 3), word_mask, num_labels)
+    return offset_targets(labels, num_words, max_offset=max_offset, num_labels=num_labels)[0]
 
 
 def upper_cells(targets: Tensor, max_offset: int, label: int = 0) -> dict[tuple[int, int], str]:
@@ -193,7 +194,7 @@ def test_sentences_of_a_batch_do_not_touch_each_other() -> None:
     for row, spans in enumerate(gold):
         for place, span in enumerate(spans):
             labels[row, place] = torch.tensor(span)
-    batch = offset_targets(labels, word_mask, max_offset=2, num_labels=2)
+    batch = offset_targets(labels, word_mask.shape[1], max_offset=2, num_labels=2)
     for row, (spans, length) in enumerate(zip(gold, lengths, strict=True)):
         assert torch.equal(batch[row, :length, :length], targets_of(length, spans, 2))
 
@@ -279,7 +280,7 @@ def test_votes_for_gold_by_hand() -> None:
     """
     word_mask = torch.arange(6) < torch.tensor([[6], [1]])
     labels = torch.tensor([[[1, 3, 0]], [[0, 1, 0]]])
-    targets = offset_targets(labels, word_mask, max_offset=2, num_labels=1)
+    targets = offset_targets(labels, 6, max_offset=2, num_labels=1)
     is_upper = cell_mask(word_mask, mask_lower=True)
     assert gold_votes(targets, labels, is_upper, 2).tolist() == [[[2, 3]], [[0, 0]]]
     targets[0, 1, 3, 0] = 9

@@ -34,7 +34,7 @@ def test_parts_of_the_targets_themselves(
     model = tiny_model("bopn").train()
     trainer = trainer_for(model, [ROW])
     batch = trainer.span_collator([ROW, LONE])
-    targets = offset_targets(batch["labels"], batch["word_mask"], max_offset=2, num_labels=3)
+    targets = offset_targets(batch["labels"], 6, max_offset=2, num_labels=3)
     output = SpanNEROutput(logits=torch.nn.functional.one_hot(targets, 10).float(), word_mask=batch["word_mask"])
     logged = trainer.logged_parts(sums_of_parts(model, output, batch["labels"]))
     names = {f"accuracy_{name}" for name in offset_names(2)} - {"accuracy_-2S", "accuracy_2S", "accuracy_-2E"}

@@ -71,7 +71,7 @@ def test_example_1_a_missed_centre_comes_back() -> None:
     Its end votes are (1, 1) "-1E" and (1, 3) "1E". (1, 4) keeps its centre.
     """
     gold = torch.tensor([[[1, 3, 0], [1, 5, 0]]])
-    targets = offset_targets(gold, torch.ones(1, 8, dtype=torch.bool), max_offset=2, num_labels=1)
+    targets = offset_targets(gold, 8, max_offset=2, num_labels=1)
     targets[0, 1, 2, 0] = 9
     logits = logits_of(targets, 2)
     assert set(entities(logits)) == {(0, 1, 2, 0), (0, 1, 4, 0)}
@@ -95,7 +95,7 @@ def test_perfect_labels_give_exactly_the_gold_spans(mode: str) -> None:
     """Round trip with nested, crossing, one-word and two-type entities."""
     gold = torch.tensor([[[0, 6, 0], [1, 3, 0], [2, 5, 0], [5, 6, 1], [0, 6, 1]], [[0, 1, 1]] + [[-100] * 3] * 4])
     word_mask = torch.arange(7) < torch.tensor([[7], [3]])
-    targets = offset_targets(gold, word_mask, max_offset=2, num_labels=2)
+    targets = offset_targets(gold, word_mask.shape[1], max_offset=2, num_labels=2)
     expected = {(0, 0, 5, 0), (0, 1, 2, 0), (0, 2, 4, 0), (0, 5, 5, 1), (0, 0, 5, 1), (1, 0, 0, 1)}
     assert set(entities(logits_of(targets, 2), word_mask, decode_mode=mode)) == expected
 

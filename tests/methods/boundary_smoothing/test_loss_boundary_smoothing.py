@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from hf_spanner.core.spans import legal_gold
 from hf_spanner.methods.boundary_smoothing.loss_boundary_smoothing import (
     boundary_smoothing_loss,
     legal_spans,
@@ -22,7 +23,7 @@ def targets_of(
     """(N, N, C + 1) targets of one sentence; words in `hidden` have no token."""
     word_mask = torch.ones(1, num_words, dtype=torch.bool)
     word_mask[0, list(hidden)] = False
-    labels = torch.tensor([gold]) if gold else torch.zeros(1, 0, 3, dtype=torch.long)
+    labels = legal_gold(torch.tensor([gold], dtype=torch.long).view(1, -1, 3), word_mask, num_labels)
     is_legal = legal_spans(word_mask)
     return smoothed_targets(labels, is_legal, epsilon=epsilon, distance=distance, num_labels=num_labels)[0]
 

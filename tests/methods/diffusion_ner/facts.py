@@ -7,16 +7,14 @@ from method_facts import SURE, MethodFacts
 from torch import Tensor, nn
 
 from hf_spanner import SpanNEROutput
-from hf_spanner.methods.diffusion_ner.loss_diffusion_ner import unique_gold
 
 
 def perfect_scores(model: Any, words: Tensor, word_mask: Tensor, labels: Tensor) -> SpanNEROutput:
     """The model's own noisy spans, matched with gold as its loss does, each certain of what it is matched with."""
     output = type(model).score_spans(model, words, word_mask, None, model.decoding())
-    gold = unique_gold(labels, word_mask)
-    matched = model.matched(output, gold)
+    matched = model.matched(output, labels)
     is_matched = matched >= 0
-    gold = gold.gather(1, matched.clamp(min=0)[..., None].expand(-1, -1, 3))
+    gold = labels.gather(1, matched.clamp(min=0)[..., None].expand(-1, -1, 3))
     classes = torch.where(is_matched, gold[..., 2], model.config.num_labels)
     starts, lasts = (side.clamp(0, word_mask.shape[1] - 1) for side in (gold[..., 0], gold[..., 1] - 1))
     for name, targets in (("logits", classes), ("left", starts), ("right", lasts)):

@@ -1,4 +1,4 @@
-"""Gold, matching and losses: worked numbers, twins by brute force, gradients."""
+"""Matching and losses: worked numbers, twins by brute force, gradients."""
 
 import itertools
 import math
@@ -18,7 +18,6 @@ from hf_spanner.methods.diffusion_ner.loss_diffusion_ner import (
     matched_gold,
     matching_costs,
     type_losses,
-    unique_gold,
 )
 
 PADDING = [-100, -100, -100]
@@ -30,35 +29,6 @@ GOLD = torch.tensor([[[1, 3, 0], [2, 4, 1], PADDING]])
 FOUR_WORDS = torch.ones(1, 4, dtype=torch.bool)
 ALL_SPANS = torch.ones(1, 3, dtype=torch.bool)
 MATCHED = torch.tensor([[0, -1, 1]])
-
-
-def test_gold_is_sorted_unique_and_inside() -> None:
-    """Repeats once, by start, end, label; spans behind the sentence or on words without tokens are left out."""
-    word_mask = torch.tensor([[True, False, True, True, False]])
-    labels = torch.tensor(
-        [[[2, 4, 1], [0, 1, 2], [2, 4, 0], [0, 1, 2], [1, 3, 0], [2, 5, 0], [0, 3, 1], [3, 9, 0], PADDING]]
-    )
-    gold = unique_gold(labels, word_mask)
-    assert gold.shape == (1, 10, 3)
-    assert gold[0, :4].tolist() == [[0, 1, 2], [0, 3, 1], [2, 4, 0], [2, 4, 1]]
-    assert (gold[0, 4:] == -100).all()
-
-
-def test_gold_of_a_sentence_without_any_has_one_row_of_padding() -> None:
-    assert unique_gold(torch.zeros(2, 0, 3, dtype=torch.long), FOUR_WORDS.expand(2, -1)).tolist() == [[PADDING]] * 2
-
-
-@given(data=st.data())
-def test_gold_equals_a_set_sorted(data: st.DataObject) -> None:
-    num_words = data.draw(st.integers(1, 6))
-    mask = data.draw(st.lists(st.booleans(), min_size=num_words, max_size=num_words))
-    number = st.integers(0, num_words + 1)
-    rows = data.draw(st.lists(st.tuples(number, number, st.integers(0, 2)), max_size=6))
-    labels = torch.tensor([*rows, PADDING])[None]
-    wanted = sorted(row for row in set(rows) if row[0] < row[1] <= num_words and mask[row[0]] and mask[row[1] - 1])
-    gold = unique_gold(labels, torch.tensor([mask]))[0].tolist()
-    assert [tuple(row) for row in gold if row[0] >= 0] == wanted
-    assert gold[len(wanted) :] == [PADDING] * (len(gold) - len(wanted))
 
 
 def test_costs_and_matching_by_hand() -> None:

@@ -7,21 +7,19 @@ from method_facts import SURE, MethodFacts
 from torch import Tensor, nn
 
 from hf_spanner import SpanNEROutput
-from hf_spanner.methods.locate_and_label.loss_locate_and_label import assign_gold, sorted_gold
-from hf_spanner.methods.locate_and_label.modeling_locate_and_label import is_legal_span
+from hf_spanner.methods.locate_and_label.loss_locate_and_label import assign_gold
 
 
 def perfect_scores(model: Any, words: Tensor, word_mask: Tensor, labels: Tensor) -> SpanNEROutput:
     """Seeds that the filter keeps are those near gold, moved onto it; then each proposal takes the type of its gold."""
     output = type(model).score_spans(model, words, word_mask, None, model.decoding())
-    gold, _ = sorted_gold(labels)
     seeds = output.seeds.expand(len(words), -1, -1)
-    pairs = assign_gold(seeds, gold)
-    is_positive = (pairs.iou > model.config.positive_iou) & is_legal_span(pairs.gold, word_mask)
+    pairs = assign_gold(seeds, labels)
+    is_positive = pairs.iou > model.config.positive_iou
     output.logits = torch.where(is_positive, SURE, -SURE)
     output.offsets = torch.where(is_positive[..., None], pairs.gold - seeds, 0).float()
     output.proposals, class_logits = model._classified_proposals(output)
-    label_of = {(row, *span[:2]): span[2] for row, spans in enumerate(gold.tolist()) for span in reversed(spans)}
+    label_of = {(row, *span[:2]): span[2] for row, spans in enumerate(labels.tolist()) for span in reversed(spans)}
     classes = [label_of[tuple(proposal)] for proposal in output.proposals.tolist()]
     classes = torch.tensor(classes, dtype=torch.long)
     output.class_logits = SURE * nn.functional.one_hot(classes, class_logits.shape[-1]).float()

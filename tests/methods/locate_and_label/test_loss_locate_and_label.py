@@ -4,13 +4,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 
 from hf_spanner.methods.locate_and_label.loss_locate_and_label import (
     assign_gold,
     classification_loss,
     filter_loss,
     fixed_keys,
+    is_first_label,
     masked_mean,
     moved_spans,
     overlap_loss,
@@ -18,7 +18,6 @@ from hf_spanner.methods.locate_and_label.loss_locate_and_label import (
     regression_loss,
     sampled_negatives,
     soft_weights,
-    sorted_gold,
 )
 from hf_spanner.methods.locate_and_label.span_pooling_locate_and_label import seed_spans
 
@@ -28,9 +27,7 @@ ORG, PER = 0, 1
 def six_words(*gold: tuple[int, int, int]) -> tuple[list[tuple[int, int]], dict[tuple[int, int], tuple]]:
     """Seeds of lengths 1 to 5 in six words, and for the positive ones IoU, label and offsets."""
     spans = seed_spans(6, range(1, 6), torch.device("cpu"))[None]
-    labels, is_gold = sorted_gold(torch.tensor([gold]))
-    assert is_gold.all()
-    pairs = assign_gold(spans, labels)
+    pairs = assign_gold(spans, torch.tensor([sorted(gold)]))
     found = {}
     for place, span in enumerate(spans[0].tolist()):
         if pairs.iou[0, place] > 0.7:
@@ -139,13 +136,9 @@ def test_classification_loss_is_weighted_by_hand() -> None:
     assert losses[0].tolist() == pytest.approx([0.2746531, 1.0986123])
 
 
-def test_gold_comes_in_one_order_and_repeats_do_not_count() -> None:
-    labels = torch.tensor([[[4, 6, 1], [0, 2, 1], [-100] * 3, [0, 2, 0], [4, 6, 1]]])
-    gold, is_gold = sorted_gold(labels)
-    assert gold[0][is_gold[0]].tolist() == [[0, 2, 0], [4, 6, 1]]
-    flipped, still = sorted_gold(labels.flip(1))
-    assert torch.equal(gold, flipped)
-    assert torch.equal(is_gold, still)
+def test_a_further_label_of_a_span_is_not_its_first() -> None:
+    gold = torch.tensor([[[0, 2, 0], [0, 2, 1], [0, 3, 1], [4, 6, 1], [-100] * 3], [[0, 2, 1]] + [[-100] * 3] * 4])
+    assert is_first_label(gold).tolist() == [[True, False, True, True, False], [True] + [False] * 4]
 
 
 def test_negatives_are_sampled_up_to_their_number() -> None:
@@ -198,10 +191,8 @@ def gold_of(num_words: int) -> st.SearchStrategy[list[tuple[int, int, int]]]:
 def test_assignment_equals_the_literal_one(case: tuple[int, list[tuple[int, int, int]]]) -> None:
     num_words, gold = case
     spans = seed_spans(num_words, range(1, 5), torch.device("cpu"))
-    padded: Tensor = torch.full((1, len(gold) + 2, 3), -100)
-    for place, one in enumerate(gold):
-        padded[0, place + 1] = torch.tensor(one)
-    pairs = assign_gold(spans[None], sorted_gold(padded)[0])
+    labels = torch.tensor([sorted(gold) + [(-100, -100, -100)]])
+    pairs = assign_gold(spans[None], labels)
     for place, span in enumerate(spans.tolist()):
         iou, paired = literal_assignment(tuple(span), gold)
         assert pairs.iou[0, place].item() == pytest.approx(iou)
