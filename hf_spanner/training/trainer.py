@@ -1,9 +1,10 @@
 """The Trainer of all methods: window rows, two learning rates, decoded evaluation."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from shutil import disk_usage
 from typing import Any, cast
@@ -12,10 +13,9 @@ import numpy as np
 import torch
 from datasets import Dataset
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, SequentialSampler
-from transformers import PreTrainedModel, PreTrainedTokenizerBase, Trainer, TrainingArguments
+from torch.utils.data import DataLoader
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME
-from transformers.trainer_pt_utils import LengthGroupedSampler
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, EvalLoopOutput
 from transformers.utils import logging
 
@@ -25,7 +25,8 @@ from hf_spanner.core.prediction import TextReader
 from hf_spanner.core.spans import pack_spans, unpack_spans
 from hf_spanner.metrics.span_ner.scoring import score_spans
 from hf_spanner.training.collator import SpanNERCollator
-from hf_spanner.training.resume import EpochSampler, check_writable, is_complete, last_complete_checkpoint
+from hf_spanner.training.library_trainer import LibraryTrainer, forget_preparation, use_one_device
+from hf_spanner.training.resume import check_writable, is_complete, last_complete_checkpoint
 from hf_spanner.training.windows import EvaluationWindows, training_windows, window_rows
 
 logger = logging.get_logger(__name__)
@@ -74,7 +75,7 @@ class SpanNERTrainingArguments(TrainingArguments):
         super().__post_init__()
 
 
-class SpanNERTrainer(Trainer):
+class SpanNERTrainer(LibraryTrainer):
     """Trainer over rows with `tokens` and `entities`.
 
     Rows are cut into windows before the loader, and windows are merged before scoring, as in the pipeline; gold that
@@ -165,29 +166,26 @@ class SpanNERTrainer(Trainer):
             raise ValueError(f"{resume_from_checkpoint} is no complete checkpoint: {TRAINER_STATE_NAME} is not whole")
         if self.args.should_save and self.args.save_strategy != "no":
             check_writable(cast(str, self.args.output_dir))
-        # an evaluation marks the bare model as prepared, and several processes would train without sharing gradients
-        vars(self.model).pop("_is_accelerate_prepared", None)
-        return super().train(resume_from_checkpoint, *args, **kwargs)
-
-    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        """Write a checkpoint whose last file marks it as complete; an older one of the same name loses its mark."""
-        folder = Path(self._get_output_dir(trial=trial)) / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
-        if self.args.should_save:
-            (folder / TRAINER_STATE_NAME).unlink(missing_ok=True)
+        forget_preparation(self.model)
         try:
-            super()._save_checkpoint(model, trial)
+            return super().train(resume_from_checkpoint, *args, **kwargs)
         except Exception as error:
-            if folder.parent.is_dir():
-                free = disk_usage(folder.parent).free
-                error.add_note(
-                    f"while writing {folder}, {free:,} bytes free on its disk; earlier checkpoints are untouched"
-                )
+            step = f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
+            folder = Path(cast(str, self.args.output_dir), step)
+            if folder.is_dir() and not is_complete(folder):
+                free = disk_usage(folder).free
+                error.add_note(f"{folder} is incomplete, {free:,} bytes free on its disk; earlier ones are untouched")
             raise
 
-    def _save_rng_state(self, output_dir: str) -> None:
-        """As in the library; the mark of a complete checkpoint, written next, waits for all processes."""
-        super()._save_rng_state(output_dir)
-        self.accelerator.wait_for_everyone()
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """Save the model; see `Trainer.save_model`.
+
+        A checkpoint begins with it and ends with the file that marks it as complete. An older one of the same name
+        loses its mark here.
+        """
+        if _internal_call and self.args.should_save:
+            Path(cast(str, output_dir), TRAINER_STATE_NAME).unlink(missing_ok=True)
+        super().save_model(output_dir, _internal_call)
 
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
@@ -248,16 +246,6 @@ class SpanNERTrainer(Trainer):
             num_samples=len(windows.gold),
         )
 
-    def _get_train_sampler(self, train_dataset: Any = None) -> Any:
-        sampler = super()._get_train_sampler(train_dataset)
-        if not isinstance(sampler, LengthGroupedSampler):
-            return sampler
-        seed = self.args.seed if self.args.data_seed is None else self.args.data_seed
-        return EpochSampler(sampler.batch_size, sampler.lengths, seed, epoch=lambda: int(self.state.epoch or 0))
-
-    def _get_eval_sampler(self, eval_dataset: Dataset) -> SequentialSampler:
-        return SequentialSampler(eval_dataset)
-
     def compute_loss(
         self,
         model: nn.Module,
@@ -294,12 +282,15 @@ class SpanNERTrainer(Trainer):
             self._part_sums, self._num_steps = {}, 0.0
         super().log(logs, start_time)
 
-    def _get_num_items_in_batch(self, batch_samples: list, device: torch.device) -> Tensor | None:
-        """Sentences of the step, over all processes where gradients are averaged over them."""
-        count = torch.tensor(sum(len(batch["word_mask"]) for batch in batch_samples), device=device)
+    def get_batch_samples(
+        self, epoch_iterator: Iterator, num_batches: int, device: torch.device
+    ) -> tuple[list, Tensor | int | None]:
+        """Batches of a step, and their sentences: those of all processes where gradients are averaged over them."""
+        batches = list(islice(epoch_iterator, num_batches))
+        count = torch.tensor(sum(len(batch["word_mask"]) for batch in batches), device=device)
         if self.args.average_tokens_across_devices and self.args.world_size > 1:
             count = cast(Tensor, self.accelerator.gather(count)).sum()
-        return count
+        return batches, count
 
     def prediction_step(
         self,
@@ -312,7 +303,7 @@ class SpanNERTrainer(Trainer):
 
         Overlaps within a text of one window are resolved here already, which changes nothing later and keeps K small.
         """
-        inputs = self._prepare_inputs(inputs)
+        inputs = self.on_device(inputs)
         windows, decoding = inputs["windows"], self._decoding
         unwrapped = self.accelerator.unwrap_model(model)
         with torch.no_grad(), self.compute_loss_context_manager():
@@ -354,13 +345,6 @@ class SpanNERTrainer(Trainer):
                 **settings,
             )
         return self.optimizer
-
-
-def use_one_device(args: TrainingArguments) -> None:
-    """On several devices in one process the library cuts each batch, whose sentences we count as a whole."""
-    if args.n_gpu > 1:
-        logger.warning("%d devices are there and this process uses one; accelerate launch takes all", args.n_gpu)
-        args._n_gpu = 1
 
 
 def span_metrics(predicted: list, gold: list) -> dict[str, float]:

@@ -15,6 +15,7 @@ from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase
 
 from hf_spanner import SpanNERModel, SpanNERPipeline, SpanNERTrainer, SpanNERTrainingArguments
 from hf_spanner.metrics.span_ner.scoring import score_spans
+from hf_spanner.training.resume import is_complete
 
 Rows = list[dict[str, Any]]
 Make = Callable[..., SpanNERModel]
@@ -157,24 +158,6 @@ def test_no_rows_are_refused(tiny_model: Make, tokenizer: PreTrainedTokenizerBas
             run([])
 
 
-def test_one_process_uses_one_device(
-    tiny_model: Make,
-    tokenizer: PreTrainedTokenizerBase,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """Where the library would split each batch over the devices."""
-    args = SpanNERTrainingArguments(
-        output_dir=str(tmp_path), use_cpu=True, eval_strategy="no", load_best_model_at_end=False
-    )
-    args._n_gpu = 2
-    with caplog.at_level(logging.WARNING):
-        trainer = SpanNERTrainer(model=tiny_model(), args=args, processing_class=tokenizer)
-    assert trainer.args.n_gpu == 1
-    assert "2 devices are there and this process uses one" in caplog.text
-
-
 def test_nothing_predicted_gives_zero_scores(
     tiny_model: Make, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path
 ) -> None:
@@ -218,7 +201,33 @@ def test_items_of_a_step_are_sentences(
     """Not the entries of `labels`, which the library would count."""
     trainer = trainer_for(tiny_model(), tokenizer, tmp_path)
     batches = [trainer.span_collator(rows[:3]), trainer.span_collator(rows[3:])]
-    assert trainer._get_num_items_in_batch(batches, torch.device("cpu")).item() == 5
+    for num_batches, num_sentences in ((2, 5), (1, 3), (7, 5)):
+        taken, count = trainer.get_batch_samples(iter(batches), num_batches, torch.device("cpu"))
+        assert taken == batches[:num_batches]
+        assert count.item() == num_sentences
+
+
+def test_a_checkpoint_that_is_written_again_is_incomplete_until_its_end(
+    tiny_model: Make,
+    tokenizer: PreTrainedTokenizerBase,
+    rows: Rows,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second run fails between the weights and the last file of a checkpoint of the same name."""
+    settings = {"train_dataset": rows, "max_steps": 1, "save_strategy": "steps", "save_steps": 1}
+    trainer_for(tiny_model(), tokenizer, tmp_path, **settings).train()
+    assert is_complete(tmp_path / "checkpoint-1")
+    again = trainer_for(tiny_model(), tokenizer, tmp_path, **settings)
+
+    def fail(*_: object) -> None:
+        raise OSError("no room")
+
+    monkeypatch.setattr(torch, "save", fail)
+    with pytest.raises(OSError, match="no room") as error:
+        again.train()
+    assert not is_complete(tmp_path / "checkpoint-1")
+    assert error.value.__notes__[-1].startswith(f"{tmp_path / 'checkpoint-1'} is incomplete, ")
 
 
 def test_the_best_model_by_f1_is_loaded_at_the_end(
