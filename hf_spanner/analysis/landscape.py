@@ -6,12 +6,11 @@ with i a weight tensor (the paper's footnote 9: weight-wise, where Li et al. 201
 the mean of the model's own loss in evaluation mode, so that of Boundary Smoothing is smoothed.
 """
 
-import json
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from typing import Any, Self, cast
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -42,15 +41,6 @@ class Landscape:
     losses: dict[str, list[float]]
     f1: dict[str, list[float]]
     seed: int
-
-    def to_json(self) -> str:
-        """All fields as one JSON object."""
-        return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """What `to_json` wrote."""
-        return cls(**json.loads(text))
 
 
 def loss_landscape(

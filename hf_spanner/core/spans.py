@@ -78,22 +78,6 @@ def legal_gold(labels: Tensor, word_mask: Tensor, num_labels: int) -> Tensor:
     return gold.masked_fill((codes == unlisted)[..., None], PADDING)
 
 
-def enumerate_spans(num_words: int, max_length: int) -> Tensor:
-    """All spans of a sentence up to a length, in order of start, then end.
-
-    Args:
-        num_words: Words in the sentence.
-        max_length: Longest span, in words.
-
-    Returns:
-        (K, 2) long, spans as (start, end), half-open.
-    """
-    starts = torch.arange(num_words)[:, None]  # (N, 1)
-    ends = starts + torch.arange(1, max_length + 1)  # (N, L)
-    is_inside = ends <= num_words
-    return torch.stack([starts.expand_as(ends)[is_inside], ends[is_inside]], dim=-1)
-
-
 def span_iou(first: Tensor, second: Tensor) -> Tensor:
     """Overlap of every span of one set with every span of another, as intersection over union.
 

@@ -4,7 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from hf_spanner.data.schema import Entity, Problem, sorted_entities
 from hf_spanner.data.tags import AUTO, SCHEMES, SchemeGuess
@@ -79,17 +79,6 @@ class ReadReport:
         examples = self.examples.setdefault(reason, [])
         if len(examples) < NUM_EXAMPLES:
             examples.append(example)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The report as plain values, ready for JSON."""
-        return {
-            "num_rows": self.num_rows,
-            "num_entities": self.num_entities,
-            "num_dropped_rows": self.num_dropped_rows,
-            "counts": dict(self.counts),
-            "examples": {reason: list(examples) for reason, examples in self.examples.items()},
-            "schemes": {source: guess.scheme for source, guess in self.schemes.items()},
-        }
 
     def __str__(self) -> str:
         """A line per reason, each with its first example."""

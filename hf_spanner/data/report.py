@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
@@ -66,11 +66,6 @@ class DataReport:
         """Labels of any split that differ only in letter case or separators."""
         return similar_labels(label for report in self.splits.values() for label in report.labels)
 
-    def as_dict(self) -> dict[str, Any]:
-        """The report as plain values, ready for JSON."""
-        splits = {name: asdict(report) | {"nested_share": report.nested_share} for name, report in self.splits.items()}
-        return {"splits": splits, "similar_labels": self.similar_labels}
-
     def __str__(self) -> str:
         """A table with a column per split, then what needs attention."""
         reports = list(self.splits.values())
@@ -121,7 +116,7 @@ def data_report(splits: Mapping[str, Iterable[Mapping[str, Any]]]) -> DataReport
         splits: Rows of each split, read once. Labels are compared with those of "train".
 
     Returns:
-        The report; print it, or take `as_dict()`.
+        The report, which prints as a table.
     """
     reports: dict[str, SplitReport] = {}
     sentences: dict[str, set[bytes]] = {}

@@ -87,37 +87,6 @@ def words_problem(words: object, *, field: str = "tokens") -> Problem | None:
     return None
 
 
-def check_row(row: Any, *, place: str = "row") -> None:
-    """Check that a row is of the form of `Row`, with every entity inside its words.
-
-    Args:
-        row: The row.
-        place: Where the row stands, to open the message.
-
-    Raises:
-        ValueError: If not; the message names place, field, value and what is allowed.
-    """
-    if not isinstance(row, dict):
-        raise ValueError(f"{place}: {Problem('type', 'row', row, 'a dict')}")
-    problem = words_problem(row.get("tokens"))
-    entities = row.get("entities")
-    if problem is None and not isinstance(entities, list):
-        problem = Problem("type", "entities", entities, "a list of {start, end, label}")
-    for field in ("id", "document"):
-        if problem is None and not isinstance(row.get(field), str | None):
-            problem = Problem("type", field, row[field], "a string or None")
-    if problem is not None:
-        raise ValueError(f"{place}: {problem}")
-    for index, entity in enumerate(row["entities"]):
-        field = f"entities[{index}]"
-        if not isinstance(entity, dict):
-            raise ValueError(f"{place}: {Problem('type', field, entity, 'a dict {start, end, label}')}")
-        values = (entity.get(name) for name in ("start", "end", "label"))
-        problem = entity_problem(*values, length=len(row["tokens"]), unit="words", field=field)
-        if problem is not None:
-            raise ValueError(f"{place}: {problem}")
-
-
 def label_set(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Entity types of some rows, sorted; names that look like slips are logged.
 

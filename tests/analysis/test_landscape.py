@@ -15,7 +15,6 @@ from transformers import PreTrainedTokenizerBase
 from hf_spanner import METHODS, SpanNERCollator, SpanNERModel, SpanNERPipeline
 from hf_spanner.analysis import landscape
 from hf_spanner.analysis.landscape import (
-    Landscape,
     kept_parameters,
     kept_random_state,
     loss_landscape,
@@ -184,12 +183,6 @@ def test_half_precision_is_moved_in_float32_and_put_back(tiny_model: TinyModel) 
         for name, parameter in model.named_parameters():
             assert torch.equal(parameter, (before[name].float() + 0.04 * direction[name]).bfloat16())
     assert all(torch.equal(parameter, before[name]) for name, parameter in model.named_parameters())
-
-
-def test_it_survives_json(tiny_model: TinyModel, tokenizer: PreTrainedTokenizerBase, rows: Rows) -> None:
-    """All digits."""
-    found = loss_landscape(tiny_model(), tokenizer, {"test": rows}, points=3)
-    assert Landscape.from_json(found.to_json()) == found
 
 
 def test_rows_may_be_a_generator(tiny_model: TinyModel, tokenizer: PreTrainedTokenizerBase, rows: Rows) -> None:

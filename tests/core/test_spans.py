@@ -9,7 +9,6 @@ from hf_spanner.core.spans import (
     PADDING,
     Limits,
     Span,
-    enumerate_spans,
     legal_gold,
     pack_candidates,
     pack_spans,
@@ -50,17 +49,6 @@ def test_iou_with_padding_is_zero() -> None:
 def test_iou_of_unequal_batches_is_an_error() -> None:
     with pytest.raises(ValueError, match="equal size, got 1 and 2"):
         span_iou(torch.zeros(1, 1, 2), torch.zeros(2, 1, 2))
-
-
-@given(st.integers(0, 9), st.integers(1, 11))
-def test_enumeration_is_every_span_once_in_order(num_words: int, max_length: int) -> None:
-    expected = [
-        [start, end]
-        for start in range(num_words)
-        for end in range(start + 1, num_words + 1)
-        if end - start <= max_length
-    ]
-    assert enumerate_spans(num_words, max_length).tolist() == expected
 
 
 @given(st.lists(st.lists(SPANS, max_size=5), max_size=4))

@@ -1,4 +1,3 @@
-import json
 import re
 
 import pytest
@@ -64,17 +63,9 @@ def test_repeated_entities_are_given_once_and_counted(reading):
     assert strict.report.counts == {"dropped, repeated entity": 2}
 
 
-def test_report_reads_as_text_and_as_json():
+def test_report_reads_as_text():
     report = ReadReport(num_rows=2, num_entities=3)
     report.count("dropped, empty", "f, line 9: span is 0")
     report.schemes["f"] = detect_scheme([["I-X"]])
     assert "dropped, empty: 1, e.g. f, line 9" in str(report)
     assert "IOB1 detected from 1 sentences" in str(report)
-    assert json.loads(json.dumps(report.as_dict())) == {
-        "num_rows": 2,
-        "num_entities": 3,
-        "num_dropped_rows": 0,
-        "counts": {"dropped, empty": 1},
-        "examples": {"dropped, empty": ["f, line 9: span is 0"]},
-        "schemes": {"f": "IOB1"},
-    }

@@ -1,5 +1,3 @@
-import json
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -63,12 +61,6 @@ def test_the_table_shows_every_split_label_and_remark():
     assert "test: labels that train lacks: {'Per': 1, 'PER': 1}" in lines
     assert "train: 1 sentences name no document; each counts as its own" in lines
     assert "labels that look alike: ['PER', 'Per']" in lines
-
-
-def test_as_dict_is_plain():
-    report = data_report({"train": TRAIN})
-    assert json.loads(json.dumps(report.as_dict())) == report.as_dict()
-    assert report.as_dict()["splits"]["train"]["nested_share"] == 0.5
 
 
 def test_an_empty_split_divides_by_nothing():
