@@ -9,15 +9,15 @@ import pyarrow.parquet as pq
 from hf_spanner.core.spans import EntityLists
 from hf_spanner.metrics.span_ner.matching import SpanKey, SpanLists, matched_spans, span_keys
 from hf_spanner.metrics.span_ner.resampling import num_documents, paired_bootstrap
-from hf_spanner.metrics.span_ner.scoring import score_spans
+from hf_spanner.metrics.span_ner.scoring import score_spans, score_text
 from hf_spanner.training.model_card import markdown_table
 
 CONTEXT = 8  # words on either side of an example
 SCORES = (
-    ("overall_f1", "strict F1", 100, "{:.2f}"),
-    ("overall_precision", "precision", 100, "{:.2f}"),
-    ("overall_recall", "recall", 100, "{:.2f}"),
-    ("overall_ece", "ECE", 1, "{:.4f}"),
+    ("overall_f1", "strict F1", 100, 2),
+    ("overall_precision", "precision", 100, 2),
+    ("overall_recall", "recall", 100, 2),
+    ("overall_ece", "ECE", 1, 4),
 )
 AGREEMENT = {
     "gold": "gold entities found by",
@@ -245,14 +245,20 @@ def _score_table(result: Mapping[str, Any]) -> str:
     header = ["score", "A", "B", "A - B"]
     if paired is not None:
         header += [f"{100 * paired['confidence_level']:g}% interval", "p"]
-    for name, title, scale, form in SCORES:
+    for name, title, scale, digits in SCORES:
         first, second = result["first"][name], result["second"][name]
-        line = [title, *(form.format(scale * value) for value in (first, second, first - second))]
+        difference = None if first is None or second is None else first - second
+        line = [title, *(_scaled(value, scale, digits) for value in (first, second, difference))]
         if paired is not None:
-            line.append(" to ".join(form.format(scale * paired[name][end]) for end in ("low", "high")))
-            line.append(f"{paired[name]['p_value']:.4f}")
+            line.append(" to ".join(_scaled(paired[name][end], scale, digits) for end in ("low", "high")))
+            line.append(score_text(paired[name]["p_value"]))
         lines.append(line)
     return markdown_table(header, lines)
+
+
+def _scaled(value: float | None, scale: int, digits: int) -> str:
+    """A score in its unit."""
+    return score_text(None if value is None else scale * value, digits)
 
 
 def _agreement_tables(counts: Mapping[str, Mapping[str, int]]) -> list[str]:

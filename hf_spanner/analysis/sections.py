@@ -16,6 +16,7 @@ from hf_spanner.analysis.pictures import (
     training_picture,
 )
 from hf_spanner.analysis.training_curves import TrainingCurves
+from hf_spanner.metrics.span_ner.scoring import score_text
 
 TENTHS = [step / 10 for step in range(10)]
 GROUPINGS = {
@@ -45,7 +46,7 @@ def calibration_section(scores: Mapping[str, Any], raw: Mapping[str, Any] | None
         raw: The same for the same spans before their calibration; None if there is none.
     """
     sides = {"raw": scores} if raw is None else {"raw": raw, "calibrated": scores}
-    names = {name: f"{name} (ECE {of_side['overall_ece']:.3f})" for name, of_side in sides.items()}
+    names = {name: f"{name} (ECE {score_text(of_side['overall_ece'], 3)})" for name, of_side in sides.items()}
     bins = {names[name]: of_side["reliability"] for name, of_side in sides.items()}
     png = png_bytes(reliability_picture(bins, "Reliability of scores"))
     text = (
@@ -60,9 +61,9 @@ def calibration_section(scores: Mapping[str, Any], raw: Mapping[str, Any] | None
         text += " Raw and calibrated are the same spans before and after the model's calibration."
     rates = {"ECE, bins of equal width": "overall_ece", "ECE, bins of equal size": "overall_ece_mass"}
     rates |= {"largest error of a bin": "overall_mce", "Brier score": "overall_brier"}
-    table = [[title, *(f"{of_side[key]:.4f}" for of_side in sides.values())] for title, key in rates.items()]
+    table = [[title, *(score_text(of_side[key]) for of_side in sides.values())] for title, key in rates.items()]
     of_labels = [
-        [label, *(f"{of_side['per_label'][label]['ece']:.4f}" for of_side in sides.values())]
+        [label, *(score_text(of_side["per_label"][label]["ece"]) for of_side in sides.values())]
         for label, own in scores["per_label"].items()
         if own["num_predicted"]
     ]

@@ -50,7 +50,7 @@ from hf_spanner.core.spans import EntityLists, Span
 from hf_spanner.metrics.span_ner.curves import precision_recall_curve
 from hf_spanner.metrics.span_ner.matching import SpanKey, matched_spans
 from hf_spanner.metrics.span_ner.resampling import num_documents
-from hf_spanner.metrics.span_ner.scoring import score_spans
+from hf_spanner.metrics.span_ner.scoring import score_spans, score_text
 from hf_spanner.training.model_card import shareable
 
 NUM_RESAMPLES = 1_000
@@ -243,7 +243,7 @@ def facts(
         "Strict F1": percent("overall_f1"),
         "Precision": percent("overall_precision"),
         "Recall": percent("overall_recall"),
-        "ECE": f"{scores['overall_ece']:.4f}" + ("" if raw is None else f", raw {raw['overall_ece']:.4f}"),
+        "ECE": score_text(scores["overall_ece"]) + ("" if raw is None else f", raw {score_text(raw['overall_ece'])}"),
         "Intervals": how,
         "Inference": ", ".join(f"{name} {value}" for name, value in about["decoding"].items()),
     }

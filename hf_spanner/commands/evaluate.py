@@ -23,7 +23,7 @@ from hf_spanner.commands.options import (
 from hf_spanner.core.spans import EntityLists
 from hf_spanner.core.words import surface_offsets
 from hf_spanner.metrics.span_ner.resampling import num_documents
-from hf_spanner.metrics.span_ner.scoring import score_spans
+from hf_spanner.metrics.span_ner.scoring import score_spans, score_text
 from hf_spanner.training.model_card import bin_table, label_table
 
 
@@ -108,11 +108,11 @@ def report(scores: Mapping[str, Any], title: str, documents: Sequence[str | None
     """The scores in words and tables."""
     head = (
         f"{title}: strict F1 {100 * scores['overall_f1']:.2f}, precision {100 * scores['overall_precision']:.2f}, "
-        f"recall {100 * scores['overall_recall']:.2f}, ECE {scores['overall_ece']:.4f}"
+        f"recall {100 * scores['overall_recall']:.2f}, ECE {score_text(scores['overall_ece'])}"
     )
     further = (
-        f"Maximum calibration error {scores['overall_mce']:.4f}, ECE in bins of equal mass "
-        f"{scores['overall_ece_mass']:.4f}, Brier score {scores['overall_brier']:.4f}, "
+        f"Maximum calibration error {score_text(scores['overall_mce'])}, ECE in bins of equal mass "
+        f"{score_text(scores['overall_ece_mass'])}, Brier score {score_text(scores['overall_brier'])}, "
         f"average precision {scores['average_precision']:.4f}"
     )
     lines = [head, interval_line(scores, documents), further]
@@ -131,7 +131,7 @@ def interval_line(scores: Mapping[str, Any], documents: Sequence[str | None]) ->
         "F1 {:.2f} to {:.2f}".format(*(100 * end for end in ends["overall_f1"])),
         "precision {:.2f} to {:.2f}".format(*(100 * end for end in ends["overall_precision"])),
         "recall {:.2f} to {:.2f}".format(*(100 * end for end in ends["overall_recall"])),
-        "ECE {:.4f} to {:.4f}".format(*ends["overall_ece"]),
+        "ECE {} to {}".format(*map(score_text, ends["overall_ece"])),
     ]
     return (
         f"{100 * intervals['confidence_level']:g}% intervals: {', '.join(parts)} "

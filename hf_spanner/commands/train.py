@@ -33,7 +33,7 @@ from hf_spanner.core.words import split_words, surface_offsets
 from hf_spanner.data.report import data_report
 from hf_spanner.data.schema import label_set
 from hf_spanner.methods import trainer_of
-from hf_spanner.metrics.span_ner.scoring import score_spans
+from hf_spanner.metrics.span_ner.scoring import score_spans, score_text
 from hf_spanner.quickstart import RECIPE, STARTER
 from hf_spanner.training.model_card import write_model_card
 from hf_spanner.training.recipe import plain_yaml
@@ -230,7 +230,7 @@ def summary(
     lines = ["", *(rendered_sentence(rows[place]["tokens"], predicted[place]) for place in shown), ""]
     lines.append(
         f"test: strict F1 {100 * scores['overall_f1']:.2f}, precision {100 * scores['overall_precision']:.2f}, recall "
-        f"{100 * scores['overall_recall']:.2f}, ECE {scores['overall_ece']:.4f}; trained in {minutes:.1f} minutes"
+        f"{100 * scores['overall_recall']:.2f}, ECE {score_text(scores['overall_ece'])}; trained in {minutes:.1f} min"
     )
     lines.append(f"model, README.md (model card) and scores.json: {folder}")
     lines.append(

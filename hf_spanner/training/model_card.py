@@ -16,6 +16,7 @@ from ruamel.yaml import YAML
 
 from hf_spanner.core.configuration_span_ner import VERSION, SpanNERConfig
 from hf_spanner.data.report import DataReport
+from hf_spanner.metrics.span_ner.scoring import score_text
 from hf_spanner.training.recipe import PACKAGE_PREFIX, Recipe
 from hf_spanner.training.trainer import SpanNERTrainingArguments
 from hf_spanner.training.whole_files import write_whole
@@ -102,6 +103,7 @@ def write_model_card(
         labels=list(config.id2label.values()),
         scores=scores,
         label_table=label_table(scores),
+        ece=score_text(scores["overall_ece"]),
         bin_table=bin_table(scores["reliability"]),
         report=str(report),
         notes=list(notes),
@@ -130,6 +132,7 @@ def card_data(recipe: Recipe, scores: Mapping[str, Any], name: str) -> ModelCard
             metric_value=scores[key],
         )
         for kind, title, key in METRICS
+        if scores[key] is not None
     ]
     return ModelCardData(
         model_name=name,

@@ -348,9 +348,9 @@ class SpanNERTrainer(LibraryTrainer):
 
 
 def span_metrics(predicted: list, gold: list) -> dict[str, float]:
-    """Flat numbers for the log: strict, macro and boundary F1, ECE, counts, and F1 of each label."""
+    """Flat numbers for the log: strict, macro and boundary F1, ECE if it is defined, counts, and F1 of each label."""
     scores = score_spans(predicted, gold)
-    flat = {name.removeprefix("overall_"): scores[name] for name in LOGGED_SCORES}
+    flat = {name.removeprefix("overall_"): scores[name] for name in LOGGED_SCORES if scores[name] is not None}
     return flat | {f"f1_{label}": of_label["f1"] for label, of_label in scores["per_label"].items()}
 
 

@@ -52,7 +52,8 @@ def test_undefined_ratios_take_zero_division(case: Case) -> None:
             result = score_spans(found, gold, zero_division=zero_division)
             for prefix in ("overall", "macro", "boundary"):
                 assert ratios(result, prefix) == expected
-            assert math.isfinite(result["overall_ece"])
+            assert (result["overall_ece"] is None) == (result["num_predicted"] == 0)
+            assert all(math.isfinite(value) for value in result.values() if isinstance(value, float))
     with pytest.raises(ValueError, match="1 predictions and 0 references"):
         score_spans([[]], [])
 

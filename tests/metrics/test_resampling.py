@@ -1,6 +1,7 @@
 """The bootstrap: sums of documents against scoring from scratch, and what intervals and p-values promise."""
 
 import json
+import math
 import random
 
 import numpy as np
@@ -110,9 +111,8 @@ def test_sums_of_all_documents_give_the_scores(corpus, num_bins, zero_division):
     assert sums.shape == (num_documents(names), 3 + num_bins) == (len(documents_of(names)), 3 + num_bins)
     result = score_spans(found, gold, num_bins=num_bins, zero_division=zero_division)
     values = headline_values(sums.sum(axis=0), zero_division)
-    assert {name: float(value) for name, value in values.items()} == pytest.approx(
-        {name: result[name] for name in HEADLINES}, abs=1e-12
-    )
+    expected = {name: math.nan if result[name] is None else result[name] for name in HEADLINES}
+    assert {name: float(value) for name, value in values.items()} == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
 def test_sums_of_documents_by_hand():
@@ -158,6 +158,21 @@ def test_a_clear_difference_has_the_smallest_p_value():
     result = paired_bootstrap(first, second, gold, num_resamples=99)
     assert result["overall_f1"]["p_value"] == 1 / 100
     assert (result["overall_f1"]["low"], result["overall_f1"]["high"]) == (1.0, 1.0)
+
+
+def test_a_resample_without_predictions_has_no_calibration_error():
+    """Only x is predicted, with .9 and right: every resample with x has the ECE .1, one without has none."""
+    gold = [[{"start": 0, "end": 1, "label": "A"}], [{"start": 0, "end": 1, "label": "A"}]]
+    found = [[{"start": 0, "end": 1, "label": "A", "score": 0.9}], []]
+    interval = bootstrap_intervals(found, gold, num_resamples=50)["overall_ece"]
+    assert interval == pytest.approx({"low": 0.1, "high": 0.1})
+    assert bootstrap_intervals([[], []], gold, num_resamples=5)["overall_ece"] == {"low": None, "high": None}
+    pair = paired_bootstrap(found, [[], []], gold, num_resamples=5)
+    assert pair["overall_ece"] == {
+        "first": pytest.approx(0.1),
+        **dict.fromkeys(("second", "difference", "low", "high", "p_value")),
+    }
+    assert pair["overall_f1"]["difference"] == pytest.approx(2 / 3)
 
 
 def test_one_document_less_makes_intervals_wider():

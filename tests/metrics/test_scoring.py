@@ -15,9 +15,14 @@ from hf_spanner.data.tags import tags_to_spans
 from hf_spanner.metrics.span_ner.curves import precision_recall_curve
 from hf_spanner.metrics.span_ner.reliability import brier_split, calibration_error
 from hf_spanner.metrics.span_ner.resampling import bootstrap_intervals
-from hf_spanner.metrics.span_ner.scoring import score_spans
+from hf_spanner.metrics.span_ner.scoring import score_spans, score_text
 
 OFF_BY = 1e-5
+
+
+def test_an_undefined_score_reads_as_none():
+    assert [score_text(value) for value in (None, 0.0, 0.12345)] == ["none", "0.0000", "0.1235"]
+    assert score_text(12.345, 1) == "12.3"
 
 
 def gold_spans(*spans):
@@ -119,7 +124,8 @@ def test_scores_agree_with_a_brute_force_twin(texts, num_bins, zero_division):
         (max(s for i, (spans, _) in enumerate(texts) for other, s in spans if (i, *other) == key), key in gold)
         for key in found
     ]
-    assert result["overall_ece"] == calibration_error([s for s, _ in best], [c for _, c in best], num_bins)["ece"]
+    ece = calibration_error([s for s, _ in best], [c for _, c in best], num_bins)["ece"]
+    assert result["overall_ece"] == (ece if best else None)
     assert sum(entry["count"] for entry in result["reliability"]) == result["num_predicted"] == len(found)
     assert result["duplicates_removed"] == {
         "predictions": len(all_found) - len(found),

@@ -144,11 +144,13 @@ def test_first_batch_without_spans_and_single_texts_are_fine(metric):
 
 
 @pytest.mark.parametrize("texts", [[], [[]], [[], []]])
-def test_empty_input_gives_zeros_and_never_nan(metric, texts):
+def test_empty_input_gives_zeros_and_no_calibration_and_never_nan(metric, texts):
     result = metric.compute(predictions=texts, references=texts)
     numbers = [value for value in result.values() if isinstance(value, (int, float))]
-    assert numbers == [0.0] * 17
-    assert set(result["brier_split"].values()) == {0.0}
+    assert numbers == [0.0] * 13
+    undefined = {name for name, value in result.items() if value is None}
+    assert undefined == {"overall_ece", "overall_mce", "overall_ece_mass", "overall_brier"}
+    assert set(result["brier_split"].values()) == {None}
     assert result["per_label"] == {}
     assert all(math.isfinite(number) for number in numbers)
 

@@ -45,7 +45,8 @@ def bootstrap_intervals(
 
     Returns:
         overall_f1, overall_precision, overall_recall and overall_ece, each {low, high}, and num_documents,
-        num_resamples, confidence_level.
+        num_resamples, confidence_level. A resample without predictions has no ECE and takes no part in its interval;
+        None stands for both ends if that leaves no resample.
 
     Raises:
         ValueError: As `score_spans`; if there are fewer than two documents, or not one entry of `documents` per text;
@@ -100,7 +101,8 @@ def paired_bootstrap(
 
     Returns:
         overall_f1, overall_precision, overall_recall and overall_ece, each {first, second, difference, low, high,
-        p_value}, and num_documents, num_resamples, confidence_level.
+        p_value}, and num_documents, num_resamples, confidence_level. What has no ECE is left out as in
+        `bootstrap_intervals`; a side without predictions makes all that follows from its ECE None.
 
     Raises:
         ValueError: As `bootstrap_intervals`.
@@ -118,13 +120,14 @@ def paired_bootstrap(
     for name in observed[0]:
         difference = float(observed[0][name] - observed[1][name])
         differences = resampled[0][name] - resampled[1][name]  # (R,)
+        differences = differences[~np.isnan(differences + difference)]
         num_beyond = int((np.abs(differences - difference) >= abs(difference)).sum())
         results[name] = {
-            "first": float(observed[0][name]),
-            "second": float(observed[1][name]),
-            "difference": difference,
+            "first": _defined(observed[0][name]),
+            "second": _defined(observed[1][name]),
+            "difference": _defined(difference),
             **_interval(differences, confidence_level),
-            "p_value": (1 + num_beyond) / (1 + num_resamples),
+            "p_value": (1 + num_beyond) / (1 + len(differences)) if len(differences) else None,
         }
     return results | {
         "num_documents": len(sides[0]),
@@ -184,7 +187,7 @@ def headline_values(totals: np.ndarray, zero_division: float = 0.0) -> dict[str,
 
     Args:
         totals: (..., 3 + K), each row the sum over the documents of one set.
-        zero_division: Value of an undefined ratio; the ECE of no prediction is 0.0.
+        zero_division: Value of an undefined ratio; the ECE of no prediction is NaN.
 
     Returns:
         overall_f1, overall_precision, overall_recall and overall_ece, each (...) float64.
@@ -195,7 +198,7 @@ def headline_values(totals: np.ndarray, zero_division: float = 0.0) -> dict[str,
         "overall_f1": _ratios(2.0 * correct, predicted + gold, zero_division),
         "overall_precision": _ratios(correct, predicted, zero_division),
         "overall_recall": _ratios(correct, gold, zero_division),
-        "overall_ece": _ratios(gaps, predicted, 0.0),
+        "overall_ece": _ratios(gaps, predicted, np.nan),
     }
 
 
@@ -234,7 +237,15 @@ def _resampled(sums: np.ndarray, num_resamples: int, seed: int | np.random.Gener
     return totals
 
 
-def _interval(values: np.ndarray, confidence_level: float) -> dict[str, float]:
-    """Quantiles that leave half of the rest on either side."""
+def _defined(value: float | np.ndarray) -> float | None:
+    """The number, or None for NaN."""
+    return None if np.isnan(value) else float(value)
+
+
+def _interval(values: np.ndarray, confidence_level: float) -> dict[str, float | None]:
+    """Quantiles that leave half of the rest on either side, of the values that are defined."""
+    values = values[~np.isnan(values)]
+    if not len(values):
+        return {"low": None, "high": None}
     low, high = np.quantile(values, [(1.0 - confidence_level) / 2.0, (1.0 + confidence_level) / 2.0])
     return {"low": float(low), "high": float(high)}

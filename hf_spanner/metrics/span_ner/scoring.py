@@ -6,7 +6,7 @@ from typing import Any
 
 from .curves import precision_recall_curve
 from .matching import SpanKey, SpanLists, matched_spans
-from .reliability import brier_split, calibration_error, label_calibration_errors
+from .reliability import BINNINGS, brier_split, calibration_error, label_calibration_errors
 from .resampling import bootstrap_intervals
 
 
@@ -30,7 +30,8 @@ def score_spans(
 
     precision = correct / predicted, recall = correct / gold, f1 = 2 correct / (predicted + gold). A ratio whose
     denominator is 0, and a macro mean over no label, is `zero_division`. So F1 is `zero_division` only where there is
-    neither gold nor prediction; with one side empty it is 0.0, whatever `zero_division` is.
+    neither gold nor prediction; with one side empty it is 0.0, whatever `zero_division` is. Without predictions there
+    is nothing to be calibrated: each calibration error, and each number of the Brier score, is None then.
 
     Args:
         predictions: One sequence per text of {"start", "end", "label", "score"}; offsets half-open in any one unit,
@@ -59,17 +60,16 @@ def score_spans(
         raise ValueError(f"zero_division must lie in [0, 1], got {zero_division}")
     predicted, gold = matched_spans(predictions, references)
     correct = gold.intersection(predicted)
-    calibration = calibration_error(list(predicted.values()), [key in gold for key in predicted], num_bins)
+    calibration = _calibration(predicted, gold, num_bins, zero_division)
+    bins = calibration.pop("reliability")
     per_label = _label_scores(correct, predicted, gold, num_bins, zero_division)
     scores = {
         **_prefixed("overall", _ratios(len(correct), len(predicted), len(gold), zero_division)),
-        "overall_ece": calibration["ece"],
-        "overall_mce": calibration["mce"],
-        **_further_calibration(predicted, gold, num_bins, zero_division),
+        **calibration,
         **_prefixed("macro", _macro_average(per_label, zero_division)),
         **_prefixed("boundary", _boundary_ratios(predicted, gold, zero_division)),
         **_counts(predictions, references, predicted, gold),
-        "reliability": calibration["bins"],
+        "reliability": bins,
         "per_label": per_label,
     }
     if num_resamples != 0:
@@ -86,19 +86,29 @@ def score_spans(
     return scores
 
 
-def _further_calibration(
+def score_text(value: float | None, digits: int = 4) -> str:
+    """A score for people; one that is not defined is `none`, so that no 0.0000 reads like perfection."""
+    return "none" if value is None else f"{value:.{digits}f}"
+
+
+def _calibration(
     predicted: Mapping[SpanKey, float], gold: set[SpanKey], num_bins: int, zero_division: float
 ) -> dict[str, Any]:
-    """Calibration error by mass, Brier score with its parts, and average precision of all predictions."""
+    """Calibration errors and Brier score with its parts, None without predictions; and average precision."""
     values, flags = list(predicted.values()), [key in gold for key in predicted]
-    brier = brier_split(values, flags, num_bins)
-    curve = precision_recall_curve(values, flags, len(gold), zero_division=zero_division)
-    return {
-        "overall_ece_mass": calibration_error(values, flags, num_bins, binning="mass")["ece"],
+    by_width, by_mass = (calibration_error(values, flags, num_bins, binning=binning) for binning in BINNINGS)
+    brier: dict[str, Any] = brier_split(values, flags, num_bins)
+    errors = {
+        "overall_ece": by_width["ece"],
+        "overall_mce": by_width["mce"],
+        "overall_ece_mass": by_mass["ece"],
         "overall_brier": brier.pop("brier"),
-        "brier_split": brier,
-        "average_precision": curve["average_precision"],
     }
+    if not predicted:
+        errors, brier = dict.fromkeys(errors), dict.fromkeys(brier)
+    curve = precision_recall_curve(values, flags, len(gold), zero_division=zero_division)
+    further = {"brier_split": brier, "average_precision": curve["average_precision"], "reliability": by_width["bins"]}
+    return errors | further
 
 
 def _counts(
@@ -130,7 +140,7 @@ def _label_scores(
     return {
         label: {
             **_ratios(num_correct[label], num_predicted[label], support[label], zero_division),
-            "ece": errors.get(label, 0.0),
+            "ece": errors.get(label),
             "support": support[label],
             "num_predicted": num_predicted[label],
         }
