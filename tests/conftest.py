@@ -37,7 +37,7 @@ torch.set_num_threads(1)
 disable_progress_bar()
 # Every property test takes its number of examples from here: few and always the same ones, or those of `make fuzz`.
 CHECKS = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]  # fixtures that no example changes
-settings.register_profile("fast", max_examples=40, derandomize=True, deadline=None, suppress_health_check=CHECKS)
+settings.register_profile("fast", max_examples=25, derandomize=True, deadline=None, suppress_health_check=CHECKS)
 NUM_FUZZ_EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "2000"))
 settings.register_profile(
     "fuzz", max_examples=NUM_FUZZ_EXAMPLES, deadline=None, print_blob=True, suppress_health_check=CHECKS

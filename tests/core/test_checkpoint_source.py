@@ -12,22 +12,29 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from transformers import AutoModel, AutoTokenizer, pipeline
 
-from hf_spanner import METHODS, SpanNERModel, SpanNERPipeline
+from hf_spanner import METHODS, SpanNERCollator, SpanNERModel, SpanNERPipeline
 from hf_spanner.core.checkpoint_source import write_source
 
 MODULE = "hf_spanner.methods.boundary_smoothing.modeling_boundary_smoothing"
 TEXTS = ["Ana met Bo Li in Oslo .", "", "The University of New York opened .", " ".join(["Mira met Bo"] * 30)]
+ROWS = [
+    {"tokens": ["Ana", "met", "Bo", "Li", "in", "Oslo", "."], "entities": [{"start": 2, "end": 4, "label": "PER"}]},
+    {"tokens": ["it", "rained", "all", "the", "way"], "entities": []},
+    {"tokens": ["Oslo"], "entities": [{"start": 0, "end": 1, "label": "LOC"}]},
+]
 BARE_PROCESS = """
 import json
 import sys
 
 sys.modules["hf_spanner"] = None  # any import of the package fails
 
+import torch
 from transformers import AutoModel, AutoTokenizer, pipeline
 
-folder, out, texts = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+folder, out, texts, *methods = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), *sys.argv[4:]
 model = AutoModel.from_pretrained(folder, trust_remote_code=True)
 tagger = pipeline("span-ner", model=folder, trust_remote_code=True)
 answers = tagger(texts)
@@ -35,6 +42,13 @@ tagger.save_pretrained(out + "/of pipeline")
 model.save_pretrained(out + "/of model")
 AutoTokenizer.from_pretrained(folder).save_pretrained(out + "/of model")
 again = pipeline(model=out + "/of pipeline", trust_remote_code=True)(texts)
+batch = torch.load("batch.pt")
+for method in methods:
+    model = AutoModel.from_pretrained(f"methods/{method}", trust_remote_code=True).eval()
+    with torch.no_grad():
+        output = model(**batch)
+    torch.save(model.candidate_spans(output, model.decoding()), f"{out}/{method}.pt")
+    model.save_pretrained(f"{out}/{method}")
 print("ANSWERS" + json.dumps([answers, again]))
 """
 
@@ -60,11 +74,16 @@ def moved(
 
 
 @pytest.fixture(scope="module")
-def bare(moved: SimpleNamespace) -> SimpleNamespace:
-    """What a process without the package makes of the moved folder."""
+def bare(moved: SimpleNamespace, tiny_model: Callable[..., SpanNERModel], tiny_encoder: Path) -> SimpleNamespace:
+    """What a process without the package makes of the moved folder, and of a model of each method with a batch."""
     out = moved.root / "again"
+    labels = {"LOC": 0, "ORG": 1, "PER": 2}
+    batch = SpanNERCollator(AutoTokenizer.from_pretrained(tiny_encoder), labels)(ROWS)
+    torch.save(batch, moved.root / "batch.pt")
+    for method in METHODS:
+        tiny_model(method).save_pretrained(moved.root / "methods" / method)
     run = subprocess.run(
-        [sys.executable, "-c", BARE_PROCESS, str(moved.folder), str(out), json.dumps(TEXTS)],
+        [sys.executable, "-c", BARE_PROCESS, str(moved.folder), str(out), json.dumps(TEXTS), *METHODS],
         cwd=moved.root,
         env={**os.environ, "PYTHONPATH": "", "HF_MODULES_CACHE": str(moved.root / "cache")},
         capture_output=True,
@@ -73,7 +92,7 @@ def bare(moved: SimpleNamespace) -> SimpleNamespace:
     )
     assert run.returncode == 0, run.stderr[-3000:]
     answers, again = json.loads(run.stdout.rpartition("ANSWERS")[2])
-    return SimpleNamespace(out=out, answers=answers, again=again)
+    return SimpleNamespace(out=out, answers=answers, again=again, batch=batch)
 
 
 def assert_same_answers(found: list[list[dict]], expected: list[list[dict]]) -> None:
@@ -102,6 +121,21 @@ def test_saved_again_from_a_bare_process_it_is_the_same_folder(
         assert (first / source).read_bytes() == (second / source).read_bytes(), source
     configs = [json.loads((folder / "config.json").read_text(encoding="utf-8")) for folder in (first, second)]
     assert configs[0] == configs[1]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_bare_process_finds_the_same_spans_and_saves_the_same_folder(
+    method: str, moved: SimpleNamespace, bare: SimpleNamespace
+) -> None:
+    """Scores to the bit, files to the byte."""
+    folder = moved.root / "methods" / method
+    loaded = AutoModel.from_pretrained(folder)
+    packed = loaded.candidate_spans(loaded(**bare.batch), loaded.decoding())
+    assert torch.equal(torch.load(bare.out / f"{method}.pt"), packed)
+    written = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert {path.name: path.read_bytes() for path in (bare.out / method).iterdir()} == written
+    assert f"modeling_{method}.py" in written
+    assert not any(b"hf_spanner." in text for name, text in written.items() if name.endswith(".py"))
 
 
 def test_no_path_of_the_machine_is_saved(moved: SimpleNamespace, bare: SimpleNamespace) -> None:

@@ -26,12 +26,6 @@ def num_kills(found: dict) -> int:
     return sum(one["codes"].count(-9) for one in found.values())
 
 
-def test_killed_while_weights_are_written(saved_by_method: Callable, run_python: Callable) -> None:
-    folder = saved_by_method("diffusion_ner")
-    found = outcome(run_python, folder, "train", "diffusion_ner", "weights")
-    assert_as_if_nothing_had_been(found, "weights")
-
-
 @pytest.mark.slow
 def test_killed_while_training(
     saved_by_method: Callable, run_python: Callable, method: str, record_property: Callable
