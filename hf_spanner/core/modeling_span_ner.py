@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from collections.abc import Collection, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
@@ -11,12 +12,12 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import AutoConfig, AutoModel, PreTrainedModel
-from transformers.utils import SAFE_WEIGHTS_INDEX_NAME
+from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
+from transformers.initialization import no_init_weights
 from transformers.utils.generic import ModelOutput
-from transformers.utils.hub import cached_file
 
 from hf_spanner.core.checkpoint_source import write_source
+from hf_spanner.core.checkpoint_weights import DOWNLOAD_ARGUMENTS, check_shapes, refuse_missing, saved_shapes
 from hf_spanner.core.configuration_span_ner import PIPELINES, SpanNERConfig
 from hf_spanner.core.decoding import Decoding
 from hf_spanner.core.features import Window
@@ -54,7 +55,6 @@ class SpanNERModel(PreTrainedModel):
     config: SpanNERConfig
     config_class: type[SpanNERConfig] = SpanNERConfig
     pipeline_class: ClassVar[type] = SpanNERPipeline
-    _auto_class = "AutoModel"
     base_model_prefix = "word_encoder"
     main_input_name = "input_ids"
     accepts_loss_kwargs = True
@@ -213,14 +213,14 @@ class SpanNERModel(PreTrainedModel):
         another size, for a new label set.
 
         Raises:
-            ValueError: If weights are missing, as in a checkpoint that holds an encoder only, or an index of shards
-                names what is no safetensors file of the folder.
+            ValueError: If weights are missing, as in a checkpoint that holds an encoder only, or misshapen, or if the
+                configuration or an index of shards names what is no safetensors file of the folder.
         """
         wants_info = kwargs.pop("output_loading_info", False)
         kwargs["use_safetensors"] = True
         kwargs["output_loading_info"] = True
         try:
-            check_shard_names(pretrained_model_name_or_path, kwargs)
+            cls._check_weights(pretrained_model_name_or_path, args, kwargs)
             loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
         except Exception as error:
             error.add_note(f"while reading config.json and model.safetensors of {pretrained_model_name_or_path}")
@@ -229,18 +229,21 @@ class SpanNERModel(PreTrainedModel):
         refuse_missing(cls.__name__, pretrained_model_name_or_path, info["missing_keys"])
         return (model, info) if wants_info else model
 
-    @staticmethod
-    def _finalize_model_loading(model: Any, load_config: Any, loading_info: Any) -> Any:
-        """As in the library, but missing and misshapen weights are refused before memory is taken for them."""
-        folder, model_class = load_config.pretrained_model_name_or_path, type(model).__name__
-        refuse_missing(model_class, folder, set(loading_info.missing_keys) - set(model.all_tied_weights_keys))
-        if loading_info.mismatched_keys and not load_config.ignore_mismatched_sizes:
-            shapes = [f"{name} {list(saved)} for {list(own)}" for name, saved, own in loading_info.mismatched_keys]
-            raise ValueError(
-                f"{folder}: shapes of {len(shapes)} weights mismatch those of its configuration, e.g. "
-                f"{', '.join(sorted(shapes)[:5])}; a new label set needs ignore_mismatched_sizes=True"
-            )
-        return PreTrainedModel._finalize_model_loading(model, load_config, loading_info)
+    @classmethod
+    def _check_weights(cls, source: str | Path, model_arguments: Sequence[Any], arguments: Mapping[str, Any]) -> None:
+        """Refuse missing and misshapen weights before memory is taken for them."""
+        config = arguments.get("config")
+        if not isinstance(config, PreTrainedConfig):
+            given = {*DOWNLOAD_ARGUMENTS, *cls.config_class.field_rules, "id2label", "label2id", "num_labels"}
+            asked = {name: value for name, value in arguments.items() if name in given}
+            config = cls.config_class.from_pretrained(source if config is None else config, **asked)
+        saved = saved_shapes(source, arguments, vars(config).get("transformers_weights"))
+        is_quantized = arguments.get("quantization_config") or vars(config).get("quantization_config")
+        if not saved or is_quantized:  # quantised weights have shapes of their own
+            return
+        with torch.device("meta"), no_init_weights():
+            model = cls(deepcopy(config), *model_arguments)
+        check_shapes(model, source, saved, arguments.get("ignore_mismatched_sizes", False))
 
     def save_pretrained(
         self, save_directory: str | Path, is_main_process: bool = True, push_to_hub: bool = False, **kwargs: Any
@@ -296,6 +299,9 @@ class SpanNERModel(PreTrainedModel):
         )
 
 
+SpanNERModel.register_for_auto_class("AutoModel")
+
+
 def move_finished(source: Path, folder: Path) -> set[str]:
     """Move all files of a folder into another one, over those of the same names, and remove older weights there.
 
@@ -314,33 +320,6 @@ def move_finished(source: Path, folder: Path) -> set[str]:
     return names
 
 
-def refuse_missing(model_class: str, folder: str | Path, missing: Collection[str]) -> None:
-    """Raise a ValueError that names weights which a checkpoint lacks."""
-    if missing:
-        raise ValueError(
-            f"{folder} lacks {len(missing)} weights of {model_class}, e.g. {', '.join(sorted(missing)[:5])}; "
-            f"to start from an encoder, use {model_class}.from_encoder"
-        )
-
-
-def check_shard_names(source: str | Path, arguments: Mapping[str, Any]) -> None:
-    """Raise a ValueError if an index of shards leads to other files than safetensors of the same folder."""
-    if Path(source).is_dir():  # the index may be that of a variant, or the one that the configuration names
-        indices = Path(source, arguments.get("subfolder") or "").rglob("*.safetensors.index*.json")
-    else:
-        asked = {name: arguments[name] for name in DOWNLOAD_ARGUMENTS if name in arguments}
-        variant = f".{arguments['variant']}.json" if arguments.get("variant") else ".json"
-        name = SAFE_WEIGHTS_INDEX_NAME.removesuffix(".json") + variant
-        found = cached_file(source, name, _raise_exceptions_for_missing_entries=False, **asked)
-        indices = [] if found is None else [Path(found)]
-    for index in indices:
-        for shard in json.loads(index.read_text(encoding="utf-8"))["weight_map"].values():
-            if not isinstance(shard, str) or not SHARD.fullmatch(shard):
-                raise ValueError(f"{index}: a shard must be a safetensors file of the same folder, got {shard!r}")
-
-
-DOWNLOAD_ARGUMENTS = ("cache_dir", "local_files_only", "revision", "subfolder", "token")
-SHARD = re.compile(r"[\w-][\w.-]*\.safetensors")
 WEIGHTS = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors(\.index\.json)?")
 UNFINISHED = ".unfinished"
 UPLOAD_ARGUMENTS = ("repo_id", "token", "private", "commit_message", "revision")
