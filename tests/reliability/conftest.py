@@ -40,10 +40,10 @@ def saved_by_method(
 
 @pytest.fixture
 def run_recipe() -> Callable[..., Callable[[list[str]], None]]:
-    """Gives the `main` of a program in `recipes/`, loaded anew with some of its constants changed."""
+    """Gives the `main` of a command, loaded anew with some of its constants changed."""
 
     def load(name: str, **constants: Any) -> Callable[[list[str]], None]:
-        spec = spec_from_file_location(f"reliability_{name}", ROOT / "recipes" / f"{name}.py")
+        spec = spec_from_file_location(f"reliability_{name}", ROOT / "hf_spanner" / "commands" / f"{name}.py")
         assert spec is not None
         assert spec.loader is not None
         module = module_from_spec(spec)

@@ -32,7 +32,7 @@ from hf_spanner.methods import trainer_of, training_arguments_of
 KILLED_STEP = 6  # of 10; a checkpoint every second step
 KILLED_CHUNK = 3
 MAX_RANDOM_KILLS = 8
-PREDICT = Path(__file__).parents[2] / "recipes" / "predict.py"
+PREDICT = Path(__file__).parents[2] / "hf_spanner" / "commands" / "predict.py"
 
 
 def main(work: str, folder: str, method: str, moments: list[str]) -> None:
