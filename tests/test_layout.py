@@ -86,11 +86,19 @@ def folder_of(parts: Sequence[str]) -> str:
 
 
 def arrows() -> dict[str, set[str]]:
-    """For each folder the other folders that it imports, wherever in a file the import stands."""
+    """For each folder the other folders that it imports, wherever in a file the import stands.
+
+    What an `__init__` names for type checkers alone is imported by whoever uses the name.
+    """
     found: dict[str, set[str]] = {}
     for path in PACKAGE:
         folder = folder_of(path.relative_to(SOURCE).with_suffix("").parts)
-        targets = [name.split(".")[1:] for name, _ in imported_modules(path) if name.split(".")[0] == "hf_spanner"]
+        targets = [
+            name.split(".")[1:]
+            for name, conditions in imported_modules(path)
+            if name.split(".")[0] == "hf_spanner"
+            and not (path.name == "__init__.py" and folder == "methods" and "TYPE_CHECKING" in conditions)
+        ]
         found.setdefault(folder, set()).update({folder_of(parts) for parts in targets} - {folder})
     return found
 

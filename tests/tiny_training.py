@@ -27,13 +27,12 @@ def trained(
 ) -> SpanNERTrainer:
     """A trainer of the method after its steps, without evaluation."""
     name = model.config.model_type
-    own = {given: arguments.pop(given, None) for given in ("resume", "callbacks")}
+    own = {given: arguments.pop(given, None) for given in ("resume", "callbacks", "compute_loss_func")}
     settings = {"save_strategy": "no", **QUIET, "warmup_steps": 0, "save_total_limit": None, **arguments}
     args = training_arguments_of(name)(
         output_dir=str(folder), eval_strategy="no", load_best_model_at_end=False, **settings
     )
-    trainer = trainer_of(name)(
-        model=model, args=args, train_dataset=rows, processing_class=tokenizer, callbacks=own["callbacks"]
-    )
-    trainer.train(resume_from_checkpoint=own["resume"])
+    resume = own.pop("resume")
+    trainer = trainer_of(name)(model=model, args=args, train_dataset=rows, processing_class=tokenizer, **own)
+    trainer.train(resume_from_checkpoint=resume)
     return trainer

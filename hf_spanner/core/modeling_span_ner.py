@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedMode
 from transformers.initialization import no_init_weights
 from transformers.utils.generic import ModelOutput
 
-from hf_spanner.core.checkpoint_source import write_source
+from hf_spanner.core.checkpoint_source import check_source, write_source
 from hf_spanner.core.checkpoint_weights import DOWNLOAD_ARGUMENTS, check_shapes, refuse_missing, saved_shapes
 from hf_spanner.core.configuration_span_ner import PIPELINES, SpanNERConfig
 from hf_spanner.core.decoding import Decoding
@@ -25,6 +25,8 @@ from hf_spanner.core.pipeline_span_ner import SpanNERPipeline
 from hf_spanner.core.prediction import CandidateFunction, merge_windows
 from hf_spanner.core.spans import Limits, Span, legal_gold
 from hf_spanner.core.word_encoder import WordEncoder, pooler_arguments
+
+TOTAL = "total_"
 
 
 @dataclass
@@ -62,6 +64,7 @@ class SpanNERModel(PreTrainedModel):
     _supports_sdpa = _supports_flash_attn = _supports_flex_attn = True
 
     def __init__(self, config: SpanNERConfig) -> None:
+        check_source(type(self))
         super().__init__(config)
         self.word_encoder = WordEncoder(config)
 
@@ -124,8 +127,8 @@ class SpanNERModel(PreTrainedModel):
 
         Returns:
             (B,) float32, finite and at least 0, and what training logs beside it, (B,) float32 each. As parts are
-            computed in every step they never wait for the device, and costly ones are left out in evaluation. For a
-            ratio give its two sums, see `SpanNERTrainer.logged_parts`.
+            computed in every step they never wait for the device, and costly ones are left out in evaluation. A ratio
+            is given as two sums, the denominator under `TOTAL` and the ratio's name.
         """
         raise NotImplementedError
 

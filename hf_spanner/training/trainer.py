@@ -19,10 +19,10 @@ from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, EvalLoopOutput
 from transformers.utils import logging
 
-from hf_spanner.core.modeling_span_ner import SpanNERModel, SpanNEROutput
+from hf_spanner.core.modeling_span_ner import TOTAL, SpanNERModel, SpanNEROutput
 from hf_spanner.core.overlap import resolve_overlaps
 from hf_spanner.core.prediction import TextReader
-from hf_spanner.core.spans import pack_spans, unpack_spans
+from hf_spanner.core.spans import legal_gold, pack_spans, unpack_spans
 from hf_spanner.metrics.span_ner.scoring import score_spans
 from hf_spanner.training.collator import SpanNERCollator
 from hf_spanner.training.library_trainer import LibraryTrainer, forget_preparation, use_one_device
@@ -89,7 +89,9 @@ class SpanNERTrainer(LibraryTrainer):
         eval_dataset: Rows, or a dict of names and rows.
         processing_class: The model's tokenizer.
         compute_metrics: From (predicted, gold), lists of lists of dicts, to numbers by name; by default F1 and ECE.
-        **kwargs: As in `Trainer`.
+        **kwargs: As in `Trainer`. `compute_loss_func` is called with the method's output (its own loss, `loss`, among
+            it), the gold (B, G, 3) as a method's `compute_loss` has it, and `num_items_in_batch`, by whose number of
+            sentences it divides; None, in evaluation, is the batch's own.
     """
 
     model: SpanNERModel
@@ -255,8 +257,12 @@ class SpanNERTrainer(LibraryTrainer):
     ) -> Any:
         """Loss of a batch; the place of its windows is not the model's business."""
         inputs = {name: value for name, value in inputs.items() if name != "windows"}
-        # for a loss function of the user's the library takes the labels out, and models choose by them what to score
-        scorer = model if self.compute_loss_func is None else partial(model, labels=inputs["labels"])
+        scorer: Callable[..., Any] = model
+        if self.compute_loss_func is not None:
+            # the library takes the labels out for it, and models choose by them what to score
+            num_labels = cast(int, self._config.num_labels)
+            inputs["labels"] = legal_gold(inputs["labels"], inputs["word_mask"], num_labels)
+            scorer = partial(model, labels=inputs["labels"])
         loss, output = super().compute_loss(cast(Any, scorer), inputs, True, num_items_in_batch)
         parts = cast(SpanNEROutput, output).loss_parts
         if model.training and parts is not None:
@@ -267,18 +273,12 @@ class SpanNERTrainer(LibraryTrainer):
             self._num_steps = self._num_steps + num_sentences / num_items
         return (loss, output) if return_outputs else loss
 
-    def logged_parts(self, means: dict[str, float]) -> dict[str, float]:
-        """What is logged of the parts of the loss, given their means; a method may make ratios of them."""
-        return means
-
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log numbers; beside a training loss also its parts, each a mean over the same steps as the loss."""
         if "loss" in logs and self._part_sums:
             sums = torch.stack([*self._part_sums.values(), torch.as_tensor(self._num_steps, device=self.args.device)])
             *sums, num_steps = cast(Tensor, self.accelerator.reduce(sums, reduction="sum")).tolist()
-            logs |= self.logged_parts(
-                {name: value / num_steps for name, value in zip(self._part_sums, sums, strict=True)}
-            )
+            logs |= logged_parts({name: value / num_steps for name, value in zip(self._part_sums, sums, strict=True)})
             self._part_sums, self._num_steps = {}, 0.0
         super().log(logs, start_time)
 
@@ -345,6 +345,13 @@ class SpanNERTrainer(LibraryTrainer):
                 **settings,
             )
         return self.optimizer
+
+
+def logged_parts(means: Mapping[str, float]) -> dict[str, float]:
+    """What is logged of the parts of the loss, given their means: a ratio where there is a total, unless that is 0."""
+    totals = {name.removeprefix(TOTAL): mean for name, mean in means.items() if name.startswith(TOTAL)}
+    logged = {name: mean for name, mean in means.items() if not name.startswith(TOTAL) and totals.get(name) != 0}
+    return {name: mean / totals.get(name, 1.0) for name, mean in logged.items()}
 
 
 def span_metrics(predicted: list, gold: list) -> dict[str, float]:

@@ -16,7 +16,7 @@ import torch
 from transformers import AutoModel, AutoTokenizer, pipeline
 
 from hf_spanner import METHODS, SpanNERCollator, SpanNERModel, SpanNERPipeline
-from hf_spanner.core.checkpoint_source import write_source
+from hf_spanner.core.checkpoint_source import flat_sources, write_source
 
 MODULE = "hf_spanner.methods.boundary_smoothing.modeling_boundary_smoothing"
 TEXTS = ["Ana met Bo Li in Oslo .", "", "The University of New York opened .", " ".join(["Mira met Bo"] * 30)]
@@ -204,7 +204,7 @@ def test_a_name_imported_from_a_package_is_refused(tmp_path: Path, monkeypatch: 
 
 def test_two_files_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {
-        "model.py": "from .spans import a\nfrom .inner.spans import b\n",
+        "model.py": "from .spans import a\nfrom shipping_two.inner.spans import b\n",
         "spans.py": "a = 1\n",
         "inner/__init__.py": "",
         "inner/spans.py": "b = 1\n",
@@ -216,15 +216,79 @@ def test_two_files_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.M
     assert not list(tmp_path.glob("*.py"))
 
 
-def test_relative_and_bracketed_imports_are_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_imports_of_the_own_package_are_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {
-        "model.py": "from .parts.first import (\n    a,\n    b,\n)\n",
+        "model.py": "from shipping_three.parts.first import (\n    a,\n    b,\n)\n",
         "parts/__init__.py": "",
-        "parts/first.py": "from ..second import b\n\na = 1\n",
-        "second.py": "b = 2\n",
+        "parts/first.py": "from .second import b\n\na = 1\n",
+        "parts/second.py": "b = 2\n",
     }
     package(tmp_path / "code", monkeypatch, "shipping_three", files)
     __import__("shipping_three.model")
     assert write_source("shipping_three.model", tmp_path) == ["first.py", "model.py", "second.py"]
     assert (tmp_path / "model.py").read_text(encoding="utf-8").startswith("from .first import (\n")
     assert (tmp_path / "first.py").read_text(encoding="utf-8").startswith("from .second import b\n")
+
+
+def test_names_that_a_package_hands_on_come_from_the_module_that_defines_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {
+        "model.py": "from hf_spanner import SpanNEROutput, Span as S\nfrom shipping_four.handing import b as e\n",
+        "handing/__init__.py": "from .first import a\nfrom shipping_four.handing.second import x as b\n",
+        "handing/first.py": "a = 1\n",
+        "handing/second.py": "x = 2\n",
+    }
+    package(tmp_path / "code", monkeypatch, "shipping_four", files)
+    sources = flat_sources("shipping_four.model")
+    assert sources["model.py"] == (
+        "from .modeling_span_ner import SpanNEROutput\nfrom .spans import Span as S\nfrom .second import x as e\n"
+    )
+    assert {"second.py", "spans.py", "modeling_span_ner.py"} <= sources.keys()
+    assert "first.py" not in sources
+
+
+def test_brackets_comments_and_indents_around_handed_on_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    head, tail = "if True:\n    ", "  # both\n"
+    names = "from hf_spanner import (\n        Span,\n        SpanNERConfig as C,\n    )"
+    package(tmp_path / "code", monkeypatch, "shipping_five", {"model.py": head + names + tail})
+    flat = "from .spans import Span\n    from .configuration_span_ner import SpanNERConfig as C"
+    assert flat_sources("shipping_five.model")["model.py"] == head + flat + tail
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("from hf_spanner import SpanNERTrainer", "hf_spanner.training.trainer is no part of a checkpoint"),
+        ("from hf_spanner.methods.bopn import BOPNTrainer", "BOPNTrainer of .*trainer_bopn is no part of a checkpoint"),
+        ("import hf_spanner", "in place of `import hf_spanner` write from ... import"),
+        (
+            "from hf_spanner.core import spans",
+            "core is a package; import from the module that defines spans",
+        ),
+        ("from .inner.first import a", "in place of `from .inner.first import a` write the full name"),
+    ],
+)
+def test_what_no_checkpoint_can_hold_is_refused(
+    line: str, message: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"refused_{request.node.callspec.indices['line']}"
+    files = {"model.py": f"if 1 == 2:\n    {line}\n", "inner/__init__.py": "", "inner/first.py": "a = 1\n"}
+    package(tmp_path / "code", monkeypatch, name, files)
+    with pytest.raises(ValueError, match=f"{name}.model cannot be shipped in a checkpoint: .*{message}"):
+        flat_sources(f"{name}.model")
+
+
+def test_a_class_of_a_notebook_a_script_or_a_function_is_refused_when_constructed(
+    tiny_model: Callable[..., SpanNERModel],
+) -> None:
+    model = tiny_model()
+    of_notebook = type("Own", (type(model),), {"__module__": "__main__"})
+    with pytest.raises(ValueError, match="Own is defined in a notebook .* put it into a module"):
+        of_notebook(model.config)
+
+    class Inner(type(model)):
+        pass
+
+    with pytest.raises(ValueError, match="Inner must stand at the top level of its module"):
+        Inner(model.config)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,14 @@ def test_names_and_classes_follow_one_scheme(method: str) -> None:
     assert trainer_of(method).__name__ == f"{stem}Trainer"
     assert issubclass(trainer_of(method), SpanNERTrainer)
     assert issubclass(training_arguments_of(method), SpanNERTrainingArguments)
+    package = import_module(f"hf_spanner.methods.{method}")
+    assert package.__all__ == [f"{stem}{kind}" for kind in ("Config", "Model", "Trainer", "TrainingArguments")]
+    assert [getattr(package, name) for name in package.__all__[2:]] == [
+        trainer_of(method),
+        training_arguments_of(method),
+    ]
+    with pytest.raises(AttributeError, match=f"'hf_spanner.methods.{method}' has no attribute 'Trainr'"):
+        _ = package.Trainr
 
 
 def test_auto_classes_know_the_method(method: str) -> None:

@@ -10,7 +10,7 @@ from tiny_training import trained, without_dropout
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
-from hf_spanner import SpanNERCollator, SpanNERModel
+from hf_spanner import SpanNERCollator, SpanNERModel, SpanNEROutput
 from hf_spanner.core.spans import named_span
 from hf_spanner.metrics.span_ner.scoring import score_spans
 
@@ -68,3 +68,24 @@ def test_activation_checkpointing_equals_the_plain_run(
     ]
     assert runs[1].model.is_activation_checkpointing
     assert largest_difference(runs[0].model, runs[1].model) < 1e-6
+
+
+def test_a_loss_function_of_the_library_takes_output_gold_and_number_of_sentences(
+    tiny_model: Make, method: str, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path
+) -> None:
+    """One step of two batches: the method's own loss, given back by the function, trains as without it."""
+    seen = []
+
+    def own_loss(outputs: SpanNEROutput, labels: Tensor, num_items_in_batch: Tensor | None = None) -> Tensor:
+        seen.append((labels[labels[..., 0] >= 0], num_items_in_batch))
+        return outputs.loss
+
+    doubled = [{**one, "entities": one["entities"] * 2} for one in rows]
+    settings = {"max_steps": 1, "per_device_train_batch_size": 3, "gradient_accumulation_steps": 2}
+    plain, own = (
+        trained(tiny_model(method), tokenizer, doubled, tmp_path, compute_loss_func=function, **settings)
+        for function in (None, own_loss)
+    )
+    assert largest_difference(plain.model, own.model) == 0.0
+    assert [int(number) for _, number in seen] == [5, 5]
+    assert sum(len(gold) for gold, _ in seen) == sum(len(one["entities"]) for one in rows)

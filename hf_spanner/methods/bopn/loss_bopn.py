@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor, nn
 
+from hf_spanner.core.modeling_span_ner import TOTAL
+
 IGNORED = -100
-TOTAL = "total_"  # before the name of a ratio: its denominator
 
 
 def offset_names(max_offset: int) -> list[str]:
@@ -120,7 +121,7 @@ def learning_parts(
 
     `accuracy_<label>` counts the cells of a label that are predicted so; `vote_reach` the gold spans that perfect
     labels would recover by votes if their centre were missed, `vote_recall` the same with the predicted labels. Each
-    has its denominator under a name that begins with `TOTAL`.
+    has its denominator under `TOTAL` and its name.
 
     Args:
         best: (B, N, N, M) long, predicted labels.

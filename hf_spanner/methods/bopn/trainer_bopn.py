@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from hf_spanner.methods.bopn.loss_bopn import TOTAL
 from hf_spanner.training.trainer import SpanNERTrainer, SpanNERTrainingArguments
 
 
@@ -29,8 +28,3 @@ class BOPNTrainer(SpanNERTrainer):
 
     Each is a ratio of two means over the same steps as the loss; a label that did not occur is left out.
     """
-
-    def logged_parts(self, means: dict[str, float]) -> dict[str, float]:
-        """Ratios of the parts' means."""
-        names = [name for name in means if not name.startswith(TOTAL)]
-        return {name: means[name] / means[TOTAL + name] for name in names if means[TOTAL + name] > 0}

@@ -6,12 +6,11 @@ from torch import Tensor
 from torch.nn.functional import softplus
 from transformers.utils.import_utils import is_scipy_available, requires_backends
 
+from hf_spanner.core.modeling_span_ner import TOTAL
 from hf_spanner.core.spans import span_iou
 
 if is_scipy_available():
     from scipy.optimize import linear_sum_assignment
-
-IOU_PARTS = {"iou_noisy": 0, "iou_denoised": -1}  # and where they stand in a path
 
 
 def matching_costs(left: Tensor, right: Tensor, types: Tensor, gold: Tensor) -> Tensor:
@@ -166,16 +165,17 @@ def denoising_parts(path: Tensor, matched: Tensor, gold: Tensor) -> dict[str, Te
         gold: (B, G, 3) long (start, end, label), half-open.
 
     Returns:
-        (B,) float32 each: `matched_share` of the spans; `gold_share`, 1 where any is matched; and the mean IoU of the
-        matched spans with their gold in the first and the last row of the path, 0 in a sentence without any.
+        (B,) float32 each: `matched_share` of the spans, and the mean IoU of the matched spans with their gold in the
+        first and the last row of the path, `iou_noisy` and `iou_denoised`, whose totals count the sentences with any.
     """
     is_matched = matched >= 0  # (B, K)
     counts = is_matched.sum(dim=1)  # (B,)
-    parts = {"matched_share": counts / is_matched.shape[1], "gold_share": (counts > 0).float()}
-    for name, place in IOU_PARTS.items():
+    parts = {"matched_share": counts / is_matched.shape[1]}
+    for name, place in (("iou_noisy", 0), ("iou_denoised", -1)):
         spans = path[:, place]  # (B, K, 2)
         overlaps = span_iou(torch.stack([spans[..., 0], spans[..., 1] + 1], dim=-1), gold[..., :2])  # (B, K, G)
         of_matched = overlaps.gather(2, matched.clamp(min=0)[..., None])[..., 0]  # (B, K)
         total = of_matched.clamp(min=0).masked_fill(~is_matched, 0.0).sum(dim=1)
         parts[name] = total / counts.clamp(min=1)
+        parts[TOTAL + name] = (counts > 0).float()
     return parts

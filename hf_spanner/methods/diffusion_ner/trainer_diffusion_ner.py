@@ -7,7 +7,6 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
-from hf_spanner.methods.diffusion_ner.loss_diffusion_ner import IOU_PARTS
 from hf_spanner.methods.diffusion_ner.modeling_diffusion_ner import DiffusionNERModel
 from hf_spanner.training.trainer import SpanNERTrainer, SpanNERTrainingArguments
 
@@ -85,13 +84,6 @@ class DiffusionNERTrainer(SpanNERTrainer):
         ]
         self.lr_scheduler = LambdaLR(scheduler.optimizer, factors)
         return self.lr_scheduler
-
-    def logged_parts(self, means: dict[str, float]) -> dict[str, float]:
-        """Both IoU over the share of sentences with gold, which is not logged itself; none where it is 0."""
-        logged = {name: means[name] for name in ("boundary_loss", "type_loss", "matched_share")}
-        if means["gold_share"] == 0:
-            return logged
-        return logged | {name: means[name] / means["gold_share"] for name in IOU_PARTS}
 
 
 def frozen_first(factor: Any, num_frozen: float) -> Any:

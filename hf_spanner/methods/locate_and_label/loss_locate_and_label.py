@@ -8,9 +8,6 @@ from torch.nn.functional import cross_entropy, logsigmoid, smooth_l1_loss
 
 from hf_spanner.core.spans import span_iou
 
-LOSSES = ("filter_loss", "regression_loss", "overlap_loss", "classification_loss")
-COUNTS = ("positives", "proposals", "exact")
-
 
 @dataclass(frozen=True)
 class Assignment:

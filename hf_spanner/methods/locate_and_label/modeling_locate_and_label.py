@@ -10,13 +10,11 @@ import torch
 from torch import Tensor, nn
 from transformers import initialization as init
 
-from hf_spanner.core.modeling_span_ner import SpanNERModel, SpanNEROutput
+from hf_spanner.core.modeling_span_ner import TOTAL, SpanNERModel, SpanNEROutput
 from hf_spanner.core.spans import Limits, Span, pack_spans
 from hf_spanner.core.word_encoder import word_lengths
 from hf_spanner.methods.locate_and_label.configuration_locate_and_label import LocateAndLabelConfig
 from hf_spanner.methods.locate_and_label.loss_locate_and_label import (
-    COUNTS,
-    LOSSES,
     assign_gold,
     classification_loss,
     filter_loss,
@@ -102,8 +100,8 @@ class LocateAndLabelModel(SpanNERModel):
         """The four weighted losses, each a mean over the seeds of a sentence that it concerns.
 
         Gold that is no seed takes part as a positive one that has not to move (official code, not in the paper). Parts
-        are the losses, not weighted, and how many seeds are positive, how many of these the filter keeps (`proposals`),
-        and how many of those are moved exactly (`exact`).
+        are the losses of the heads there are, not weighted, how many positive seeds the filter keeps (`filter_recall`),
+        and how many of these are moved exactly (`exact_moves`).
         """
         config = self.config
         assert output.seeds is not None
@@ -123,29 +121,36 @@ class LocateAndLabelModel(SpanNERModel):
         weights = soft_weights(pairs.iou, threshold=config.positive_iou, exponent=config.soft_exponent)
         moved_weights = soft_weights(moved_iou, threshold=1.0, exponent=config.soft_exponent)
         targets = pairs.gold - spans  # (B, K + G, 2)
-        losses = [
-            masked_mean(filter_loss(logits, is_positive, weights, gamma=config.focal_gamma), is_sampled),
-            masked_mean(regression_loss(offsets, targets), is_positive),
-            masked_mean(overlap_loss(spans + offsets.float(), pairs.gold), is_positive),
-            masked_mean(classification_loss(class_logits, classes, moved_weights), can_classify),
-        ]
+        losses = {
+            "filter_loss": masked_mean(filter_loss(logits, is_positive, weights, gamma=config.focal_gamma), is_sampled),
+            "regression_loss": masked_mean(regression_loss(offsets, targets), is_positive),
+            "overlap_loss": masked_mean(overlap_loss(spans + offsets.float(), pairs.gold), is_positive),
+            "classification_loss": masked_mean(classification_loss(class_logits, classes, moved_weights), can_classify),
+        }
+        weighted = [weight * losses[name] for name, weight in self.loss_weights.items()]
+        parts = {name: losses[name] for name in self.loss_weights}
         is_kept = is_positive & self._passes_filter(logits)
-        counted = (is_positive, is_kept, is_kept & is_exact)  # (B, K + G) each
-        parts = dict(zip(LOSSES, losses, strict=True))
-        parts |= {name: is_counted.sum(dim=1).float() for name, is_counted in zip(COUNTS, counted, strict=True)}
-        weighted = [weight * loss for weight, loss in zip(self.loss_weights, losses, strict=True)]
-        return torch.stack(weighted).sum(dim=0), parts
+        return torch.stack(weighted).sum(dim=0), parts | self._shares(is_positive, is_kept, is_kept & is_exact)
+
+    def _shares(self, is_positive: Tensor, is_kept: Tensor, is_exact: Tensor) -> dict[str, Tensor]:
+        """Shares to log as two sums each, (B,) float32, from (B, K) bool."""
+        positives, kept, exact = (is_counted.sum(dim=1).float() for is_counted in (is_positive, is_kept, is_exact))
+        shares = {"exact_moves": exact, f"{TOTAL}exact_moves": kept}
+        return (
+            shares | {"filter_recall": kept, f"{TOTAL}filter_recall": positives} if self.filter is not None else shares
+        )
 
     @property
-    def loss_weights(self) -> list[float]:
-        """Weights of the four losses; a loss without its head has none."""
+    def loss_weights(self) -> dict[str, float]:
+        """Weights of the losses by name; a loss without its head has none."""
         config = self.config
-        return [
-            config.filter_loss_weight * config.use_filter,
-            config.regression_loss_weight * config.use_regressor,
-            config.overlap_loss_weight * config.use_regressor,
-            config.classification_loss_weight,
-        ]
+        weights = {"classification_loss": config.classification_loss_weight}
+        if config.use_filter:
+            weights["filter_loss"] = config.filter_loss_weight
+        if config.use_regressor:
+            weights["regression_loss"] = config.regression_loss_weight
+            weights["overlap_loss"] = config.overlap_loss_weight
+        return weights
 
     def candidate_spans(self, output: LocateAndLabelOutput, decoding: Mapping[str, Any]) -> Tensor:
         """(B, K, 4) packed: classified proposals, equal ones merged, that Soft-NMS leaves.

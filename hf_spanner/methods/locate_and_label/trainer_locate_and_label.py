@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from hf_spanner.methods.locate_and_label.loss_locate_and_label import COUNTS, LOSSES
 from hf_spanner.training.trainer import SpanNERTrainer, SpanNERTrainingArguments
 
 
@@ -23,17 +22,5 @@ class LocateAndLabelTrainer(SpanNERTrainer):
     """Logs the four losses unweighted, `filter_recall` and `exact_moves`.
 
     `filter_recall` is the share of positive seeds that the filter keeps, `exact_moves` the share of these proposals
-    whose moved boundaries are those of the gold span.
+    whose moved boundaries are those of the gold span. Of a head that does not exist nothing is logged.
     """
-
-    def logged_parts(self, means: dict[str, float]) -> dict[str, float]:
-        """Losses as they are, counts as shares; nothing of a head or of seeds that do not exist."""
-        positives, proposals, exact = (means[name] for name in COUNTS)
-        parts = {name: means[name] for name in LOSSES}
-        if positives > 0:
-            parts["filter_recall"] = proposals / positives
-        if proposals > 0:
-            parts["exact_moves"] = exact / proposals
-        config = self.model.config
-        heads = {"filter": config.use_filter, "regression": config.use_regressor, "overlap": config.use_regressor}
-        return {name: value for name, value in parts.items() if heads.get(name.partition("_")[0], True)}

@@ -9,6 +9,7 @@ from torch import Tensor
 from hf_spanner import SpanNERModel, SpanNEROutput
 from hf_spanner.methods.bopn.loss_bopn import offset_names, offset_targets
 from hf_spanner.methods.bopn.trainer_bopn import BOPNTrainer, BOPNTrainingArguments
+from hf_spanner.training.trainer import logged_parts
 
 ROW = {"tokens": ["a"] * 6, "entities": [{"start": 1, "end": 3, "label": "PER"}]}
 LONE = {"tokens": ["a"], "entities": [{"start": 0, "end": 1, "label": "PER"}]}
@@ -32,17 +33,16 @@ def test_parts_of_the_targets_themselves(
 ) -> None:
     """Logits that equal the targets: all accuracies 1; of the two gold spans one can be recovered by votes."""
     model = tiny_model("bopn").train()
-    trainer = trainer_for(model, [ROW])
-    batch = trainer.span_collator([ROW, LONE])
+    batch = trainer_for(model, [ROW]).span_collator([ROW, LONE])
     targets = offset_targets(batch["labels"], 6, max_offset=2, num_labels=3)
     output = SpanNEROutput(logits=torch.nn.functional.one_hot(targets, 10).float(), word_mask=batch["word_mask"])
-    logged = trainer.logged_parts(sums_of_parts(model, output, batch["labels"]))
+    logged = logged_parts(sums_of_parts(model, output, batch["labels"]))
     names = {f"accuracy_{name}" for name in offset_names(2)} - {"accuracy_-2S", "accuracy_2S", "accuracy_-2E"}
     assert set(logged) == names | {"vote_reach", "vote_recall"}
     assert all(logged[name] == 1.0 for name in names)
     assert logged["vote_reach"] == logged["vote_recall"] == 0.5
     output.logits[...] = torch.arange(10.0)
-    logged = trainer.logged_parts(sums_of_parts(model, output, batch["labels"]))
+    logged = logged_parts(sums_of_parts(model, output, batch["labels"]))
     assert (logged["accuracy_out"], logged["accuracy_0"]) == (1.0, 0.0)
     assert (logged["vote_reach"], logged["vote_recall"]) == (0.5, 0.0)
 

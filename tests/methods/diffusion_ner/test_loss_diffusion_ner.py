@@ -251,7 +251,8 @@ def test_denoising_parts_by_hand() -> None:
     parts = denoising_parts(path, torch.tensor([[0, 0], [-1, -1]]), gold)
     assert {name: value.tolist() for name, value in parts.items()} == {
         "matched_share": [1.0, 0.0],
-        "gold_share": [1.0, 0.0],
         "iou_noisy": [0.25, 0.0],
+        "total_iou_noisy": [1.0, 0.0],
         "iou_denoised": [0.75, 0.0],
+        "total_iou_denoised": [1.0, 0.0],
     }

@@ -191,7 +191,7 @@ def test_a_training_pass_begins_at_noised_gold_and_shows_its_path(
         assert {tuple(span) for span in path} == gold
     assert torch.equal(output.path[:, 1, :, 0], output.left.argmax(dim=-1))
     assert torch.equal(output.path[:, 1, :, 1], output.right.argmax(dim=-1))
-    assert output.loss_parts["gold_share"].tolist() == [1.0, 1.0, 0.0, 1.0, 1.0]
+    assert output.loss_parts["total_iou_noisy"].tolist() == [1.0, 1.0, 0.0, 1.0, 1.0]
 
 
 def test_noise_in_training_belongs_to_step_and_text(model: SpanNERModel, batch: dict[str, Tensor]) -> None:

@@ -102,17 +102,6 @@ def test_noise_follows_from_the_seed_and_the_step(tiny_model: Make, trainer_for:
     assert not torch.equal(seen[0][0], seen[2][0])
 
 
-def test_both_iou_are_logged_as_means_over_sentences_with_gold(
-    model: SpanNERModel, trainer_for: MakeTrainer, rows: list
-) -> None:
-    """Half of the sentences have gold: 1/4 and 3/4 as above, not halved; the other numbers are means over all."""
-    trainer = trainer_for(model, rows)
-    without = {"boundary_loss": 1.0, "type_loss": 0.375, "matched_share": 0.5}
-    means = without | {"gold_share": 0.5, "iou_noisy": 0.125, "iou_denoised": 0.375}
-    assert trainer.logged_parts(means) == pytest.approx({**without, "iou_noisy": 0.25, "iou_denoised": 0.75})
-    assert trainer.logged_parts(means | {"gold_share": 0.0}) == pytest.approx(without)
-
-
 @pytest.mark.parametrize("repeat_targets", [False, True])
 def test_training_logs_the_share_of_matched_spans(
     tiny_model: Make, trainer_for: MakeTrainer, rows: list, repeat_targets: bool

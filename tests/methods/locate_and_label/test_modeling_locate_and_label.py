@@ -13,7 +13,6 @@ from transformers import PreTrainedTokenizerBase
 
 from hf_spanner import SpanNERCollator, SpanNERModel
 from hf_spanner.core.spans import Span, unpack_spans
-from hf_spanner.methods.locate_and_label.loss_locate_and_label import LOSSES
 from hf_spanner.methods.locate_and_label.modeling_locate_and_label import (
     LocateAndLabelOutput,
     SpanHead,
@@ -23,6 +22,7 @@ from hf_spanner.methods.locate_and_label.modeling_locate_and_label import (
 
 Make = Callable[..., SpanNERModel]
 LABELS = {"LOC": 0, "ORG": 1, "PER": 2}
+LOSSES = ("filter_loss", "regression_loss", "overlap_loss", "classification_loss")
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_gold_that_is_no_seed_takes_part(tiny_model: Make, collator: SpanNERColl
     model = tiny_model("locate_and_label", seed_lengths=[1])
     row = {"tokens": list("abcdefg"), "entities": [{"start": 0, "end": 7, "label": "ORG"}]}
     output = model(**collator([row]))
-    assert output.loss_parts["positives"].item() == 1
+    assert output.loss_parts["total_filter_recall"].item() == 1
 
 
 def literal_losses(model: SpanNERModel, words: Tensor, gold: list[tuple[int, int, int]]) -> list[float]:
@@ -184,9 +184,9 @@ def test_gold_on_a_word_without_tokens_makes_no_seed_positive(tiny_model: Make, 
     model = tiny_model("locate_and_label", seed_lengths=[1, 2, 4])
     row = {"tokens": list("abcdef"), "entities": [{"start": 0, "end": 5, "label": "ORG"}]}
     batch = collator([row])
-    assert model(**batch).loss_parts["positives"] > 0
+    assert model(**batch).loss_parts["total_filter_recall"] > 0
     batch["word_mask"][0, 4] = False
-    assert model(**batch).loss_parts["positives"] == 0
+    assert model(**batch).loss_parts["total_filter_recall"] == 0
 
 
 def test_soft_nms_follows_its_switch(tiny_model: Make) -> None:
@@ -216,14 +216,23 @@ def test_sampling_in_training_is_drawn_from_the_global_generator(
 @pytest.mark.parametrize(
     ("switches", "unused"),
     [
-        ({"use_filter": False}, [0]),
-        ({"use_regressor": False}, [1, 2]),
-        ({"use_filter": False, "use_regressor": False}, [0, 1, 2]),
+        ({"use_filter": False}, {"filter_loss"}),
+        ({"use_regressor": False}, {"regression_loss", "overlap_loss"}),
+        ({"use_filter": False, "use_regressor": False}, {"filter_loss", "regression_loss", "overlap_loss"}),
     ],
 )
-def test_a_loss_without_its_head_has_no_weight(tiny_model: Make, switches: dict[str, bool], unused: list[int]) -> None:
-    model = tiny_model("locate_and_label", **switches)
-    assert [place for place, weight in enumerate(model.loss_weights) if weight == 0] == unused
+def test_a_loss_without_its_head_has_no_weight(tiny_model: Make, switches: dict[str, bool], unused: set[str]) -> None:
+    assert tiny_model("locate_and_label", **switches).loss_weights.keys() == set(LOSSES) - unused
+
+
+def test_shares_are_logged_from_positive_seeds_kept_and_exact(
+    tiny_model: Make, collator: SpanNERCollator, rows: list[dict[str, Any]]
+) -> None:
+    parts = tiny_model("locate_and_label")(**collator(rows)).loss_parts
+    assert parts["total_filter_recall"].tolist()[2] == 0  # it rained all the way
+    assert (parts["total_filter_recall"] >= parts["filter_recall"]).all()
+    assert torch.equal(parts["filter_recall"], parts["total_exact_moves"])
+    assert (parts["total_exact_moves"] >= parts["exact_moves"]).all()
 
 
 def test_four_losses_have_four_weights(tiny_model: Make, collator: SpanNERCollator, rows: list[dict[str, Any]]) -> None:

@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from hf_spanner.methods.locate_and_label.trainer_locate_and_label import (
-    COUNTS,
-    LOSSES,
     LocateAndLabelTrainer,
     LocateAndLabelTrainingArguments,
 )
@@ -34,31 +32,19 @@ def test_defaults_are_the_recipe_of_the_paper(tmp_path: Path) -> None:
     )
 
 
-def test_parts_are_one_number_a_sentence(trainer: LocateAndLabelTrainer, rows: list[dict[str, Any]]) -> None:
-    parts = trainer.model(**trainer.span_collator(rows)).loss_parts
-    assert list(parts) == [*LOSSES, *COUNTS]
-    assert all(values.shape == (len(rows),) for values in parts.values())
-    assert (parts["positives"] >= parts["proposals"]).all()
-    assert parts["positives"][2] == 0  # it rained all the way
-
-
-def test_counts_are_logged_as_shares(trainer: LocateAndLabelTrainer) -> None:
-    means = dict.fromkeys(LOSSES, 0.5) | {"positives": 4.0, "proposals": 3.0, "exact": 1.5}
-    logged = trainer.logged_parts(means)
-    assert logged == dict.fromkeys(LOSSES, 0.5) | {"filter_recall": 0.75, "exact_moves": 0.5}
-    none = {"positives": 0.0, "proposals": 0.0, "exact": 0.0}
-    assert trainer.logged_parts(means | none) == dict.fromkeys(LOSSES, 0.5)
-
-
-def test_nothing_is_logged_of_a_head_that_does_not_exist(trainer: LocateAndLabelTrainer) -> None:
-    means = dict.fromkeys(LOSSES, 0.5) | {"positives": 4.0, "proposals": 3.0, "exact": 1.5}
-    trainer.model.config.use_filter = False
-    trainer.model.config.use_regressor = False
-    assert set(trainer.logged_parts(means)) == {"classification_loss", "exact_moves"}
+def test_nothing_is_logged_of_a_head_that_does_not_exist(
+    tiny_model: Callable[..., Any], trainer_for: Callable[..., Any], rows: list[dict[str, Any]]
+) -> None:
+    trainer = trainer_for(tiny_model("locate_and_label", use_filter=False, use_regressor=False), rows)
+    trainer.train()
+    logged = next(entry for entry in trainer.state.log_history if "loss" in entry)
+    assert "classification_loss" in logged
+    assert not {"filter_loss", "regression_loss", "overlap_loss", "filter_recall"} & logged.keys()
 
 
 def test_training_logs_losses_and_shares(trainer: LocateAndLabelTrainer) -> None:
     trainer.train()
     logged = [entry for entry in trainer.state.log_history if "loss" in entry]
-    assert set(LOSSES) <= set(logged[0])
+    losses = {f"{head}_loss" for head in ("filter", "regression", "overlap", "classification")}
+    assert losses <= set(logged[0])
     assert 0 <= logged[0]["filter_recall"] <= 1
