@@ -35,7 +35,8 @@ from hf_spanner.data.schema import label_set
 from hf_spanner.methods import trainer_of
 from hf_spanner.metrics.span_ner.scoring import score_spans, score_text
 from hf_spanner.quickstart import RECIPE, STARTER
-from hf_spanner.training.model_card import write_model_card
+from hf_spanner.training.model_card import label_table, write_model_card
+from hf_spanner.training.progress import nothing_found
 from hf_spanner.training.recipe import plain_yaml
 from hf_spanner.training.whole_files import write_whole
 
@@ -88,6 +89,8 @@ def run(recipe: Recipe) -> None:
         write_scores(folder / "scores.json", scores | {"minutes": minutes, "seed": args.seed})
         write_model_card(folder, recipe, model.config, scores, report, notes)
         print(summary(rows["test"], tested.predictions, scores, minutes, folder))
+        if not scores["num_predicted"] and args.eval_strategy == "no":
+            print(nothing_found(trainer.state, args, model.config.threshold))
     trainer.end()
 
 
@@ -125,8 +128,9 @@ def read_recipe(settings: Sequence[str]) -> Recipe:
 
 
 def quiet_noise(*, is_main: bool) -> None:
-    """Leave progress bars and what concerns the data; silence advice of libraries, and all but the main process."""
+    """Leave what concerns the data; silence advice of libraries and bars of a second, and all but the main process."""
     transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()  # of loading and writing weights
     logging.getLogger("hf_spanner").setLevel(logging.WARNING if is_main else logging.ERROR)
 
 
@@ -227,10 +231,14 @@ def summary(
     with_entities = [place for place, entities in enumerate(predicted) if len(entities) > 1]
     places = with_entities or list(range(len(rows)))
     shown = [places[len(places) * part // NUM_SHOWN] for part in range(min(NUM_SHOWN, len(places)))]
-    lines = ["", *(rendered_sentence(rows[place]["tokens"], predicted[place]) for place in shown), ""]
+    lines = [""]
+    if scores["num_predicted"]:
+        lines += [*(rendered_sentence(rows[place]["tokens"], predicted[place]) for place in shown), ""]
+    lines += [label_table(scores), ""]
     lines.append(
         f"test: strict F1 {100 * scores['overall_f1']:.2f}, precision {100 * scores['overall_precision']:.2f}, recall "
-        f"{100 * scores['overall_recall']:.2f}, ECE {score_text(scores['overall_ece'])}; trained in {minutes:.1f} min"
+        f"{100 * scores['overall_recall']:.2f}, ECE {score_text(scores['overall_ece'])}; "
+        f"trained in {minutes:.1f} minutes"
     )
     lines.append(f"model, README.md (model card) and scores.json: {folder}")
     lines.append(
@@ -241,7 +249,7 @@ def summary(
 
 
 def rendered_sentence(words: Sequence[str], entities: Sequence[Mapping[str, Any]]) -> str:
-    """The words with each entity in brackets, its label and score behind the closing one.
+    """The words with each entity in brackets, its label and score after the closing one.
 
     Example:
         >>> rendered_sentence(["in", "Oslo", "."], [{"start": 1, "end": 2, "label": "LOC", "score": 0.98}])

@@ -26,6 +26,7 @@ from hf_spanner.core.spans import legal_gold, pack_spans, unpack_spans
 from hf_spanner.metrics.span_ner.scoring import score_spans
 from hf_spanner.training.collator import SpanNERCollator
 from hf_spanner.training.library_trainer import LibraryTrainer, forget_preparation, use_one_device
+from hf_spanner.training.progress import replace_progress
 from hf_spanner.training.resume import check_writable, is_complete, last_complete_checkpoint
 from hf_spanner.training.windows import EvaluationWindows, training_windows, window_rows
 
@@ -73,6 +74,7 @@ class SpanNERTrainingArguments(TrainingArguments):
             raise ValueError(f"head_learning_rate must be at least 0, got {self.head_learning_rate}")
         self.remove_unused_columns = False
         super().__post_init__()
+        self.dataloader_pin_memory &= torch.accelerator.is_available()  # without one the loader warns of it
 
 
 class SpanNERTrainer(LibraryTrainer):
@@ -137,6 +139,7 @@ class SpanNERTrainer(LibraryTrainer):
             **kwargs,
         )
         self.label_names = ["labels"]
+        replace_progress(self)
 
     def _training_windows(self, rows: Rows, model: SpanNERModel) -> Dataset:
         label2id = self.span_collator.label2id
@@ -147,7 +150,8 @@ class SpanNERTrainer(LibraryTrainer):
             )
             for window in windows
         )
-        logger.warning("training data: %s; %d that the method cannot reach", report, lost)
+        level = logging.WARNING if lost or report.examples else logging.INFO
+        logger.log(level, "training data: %s; %d that the method cannot reach", report, lost)
         return training_windows(windows)
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:

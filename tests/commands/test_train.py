@@ -16,6 +16,7 @@ from huggingface_hub import ModelCard
 from transformers import AutoModel, AutoTokenizer, pipeline
 
 from hf_spanner import Recipe, SpanNERModel
+from hf_spanner.metrics.span_ner.scoring import score_spans
 
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "recipes"
@@ -257,10 +258,20 @@ def test_summary_shows_three_sentences_that_have_entities(program: Callable) -> 
     rows = Dataset.from_list([{"tokens": [f"w{place}", "x"]} for place in range(9)])
     pair = [{"start": 0, "end": 1, "label": "A", "score": 1.0}, {"start": 1, "end": 2, "label": "B", "score": 0.25}]
     predicted = [pair if place % 2 else [] for place in range(9)]
-    scores = {"overall_f1": 0.5, "overall_precision": 0.25, "overall_recall": 1.0, "overall_ece": 0.125}
+    scores = score_spans(predicted, [pair] * 9)
     lines = program("train").summary(rows, predicted, scores, 1.25, Path("somewhere/model")).splitlines()
     assert lines[1:4] == [f"[w{place}](A 1.00) [x](B 0.25)" for place in (1, 3, 5)]
-    assert "strict F1 50.00, precision 25.00, recall 100.00, ECE 0.1250; trained in 1.2 minutes" in lines[5]
+    assert lines[7].startswith("| A ")
+    # 8 of 18 are found, all right, half with score 1 and half with .25: F1 16 / 26, ECE .75 / 2
+    assert "strict F1 61.54, precision 100.00, recall 44.44, ECE 0.3750; trained in 1.2 minutes" in "".join(lines)
+
+
+def test_summary_of_an_empty_answer_shows_no_sentence_and_no_calibration_error(program: Callable) -> None:
+    rows = Dataset.from_list([{"tokens": ["w", "x"]}])
+    scores = score_spans([[]], [[{"start": 0, "end": 1, "label": "A"}]])
+    text = program("train").summary(rows, [[]], scores, 1.25, Path("model"))
+    assert "w x" not in text
+    assert "strict F1 0.00, precision 0.00, recall 0.00, ECE none" in text
 
 
 @pytest.mark.slow
