@@ -1,16 +1,25 @@
-"""Short trainings of tiny models, for tests of what a training leaves behind."""
+"""Rows, short trainings of tiny models, and what tests ask of a trained model."""
 
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from hf_spanner import SpanNERModel, SpanNERTrainer
+from hf_spanner.core.spans import named_span
 from hf_spanner.methods import trainer_of, training_arguments_of
+from hf_spanner.metrics.span_ner.scoring import score_spans
 
 Rows = list[dict[str, Any]]
 QUIET = {"report_to": "none", "use_cpu": True, "disable_tqdm": True, "logging_strategy": "no"}
+
+
+def row(words: str, *spans: tuple[int, int, str]) -> dict[str, Any]:
+    """A row from its words, joined by blanks, and its gold spans."""
+    entities = [{"start": start, "end": end, "label": label} for start, end, label in spans]
+    return {"tokens": words.split(), "entities": entities}
 
 
 def without_dropout(model: SpanNERModel) -> SpanNERModel:
@@ -36,3 +45,26 @@ def trained(
     trainer = trainer_of(name)(model=model, args=args, train_dataset=rows, processing_class=tokenizer, **own)
     trainer.train(resume_from_checkpoint=resume)
     return trainer
+
+
+def largest_difference(first: SpanNERModel, second: SpanNERModel) -> float:
+    """Of a weight or a buffer."""
+    left, right = first.state_dict(), second.state_dict()
+    assert left.keys() == right.keys()
+    return max((left[name] - right[name]).abs().max().item() for name in left)
+
+
+def assert_all_gradients_are_finite(model: SpanNERModel) -> None:
+    """A gradient that is missing, not zero, would stop training on several processes."""
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+
+
+def f1(model: SpanNERModel, batch: dict[str, Tensor], rows: Rows) -> float:
+    """Strict F1 of a model in training on the rows of a batch."""
+    with torch.no_grad():
+        decoded = model.eval().decode(model(**batch))
+    model.train()
+    predicted = [[named_span(span, model.config.id2label) for span in spans] for spans in decoded]
+    return score_spans(predicted, [one["entities"] for one in rows])["overall_f1"]

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from saved_models import rewrite_config
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, pipeline
 
 from hf_spanner import METHODS, SpanNERPipeline
@@ -43,14 +44,6 @@ def rewrite(folder: Path, change: Callable[[dict[str, torch.Tensor]], Any]) -> N
     tensors = {name: tensor.clone() for name, tensor in load_file(path).items()}
     change(tensors)
     save_file(tensors, path, metadata={"format": "pt"})
-
-
-def rewrite_config(folder: Path, **values: Any) -> None:
-    """Change the configuration of a saved model; None takes a key out."""
-    path = folder / "config.json"
-    changed = json.loads(path.read_text(encoding="utf-8")) | values
-    kept = {name: value for name, value in changed.items() if value is not None or name not in values}
-    path.write_text(json.dumps(kept), encoding="utf-8")
 
 
 @pytest.mark.parametrize("case", ["P-01"], indirect=True)

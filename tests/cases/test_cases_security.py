@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from method_facts import facts_of
+from saved_models import rewrite_config
 from transformers import AutoConfig, AutoModel
 
 from hf_spanner import METHODS, Recipe, SpanNERModel, load_rows
@@ -35,11 +36,6 @@ def saved(tiny_model: Callable[..., SpanNERModel], method: str, tmp_path: Path) 
     """Folder of a saved model."""
     tiny_model(method).save_pretrained(tmp_path / "saved")
     return tmp_path / "saved"
-
-
-def rewrite_config(folder: Path, **values: Any) -> None:
-    path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | values), encoding="utf-8")
 
 
 @pytest.mark.parametrize("case", ["S-01"], indirect=True)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from method_facts import facts_of
-from tiny_training import QUIET, trained, without_dropout
+from tiny_training import QUIET, assert_all_gradients_are_finite, f1, largest_difference, row, trained, without_dropout
 from torch import Tensor
 from transformers import AutoTokenizer, BertConfig, PreTrainedTokenizerBase, TrainerCallback
 
@@ -44,35 +44,9 @@ def make(tiny_model: Make, method: str, kind: str) -> Make:
     return lambda **settings: tiny_model(method, kind=kind, **{"labels": LABELS, **settings})
 
 
-def row(words: str, *spans: tuple[int, int, str]) -> dict[str, Any]:
-    return row_of({"tokens": words.split(), "spans": spans})
-
-
 def row_of(item: dict[str, Any]) -> dict[str, Any]:
     """A row of a case as the collator takes it."""
-    entities = [dict(zip(("start", "end", "label"), span, strict=True)) for span in item["spans"]]
-    return {"tokens": item["tokens"], "entities": entities}
-
-
-def largest_difference(first: SpanNERModel, second: SpanNERModel) -> float:
-    left, right = first.state_dict(), second.state_dict()
-    assert left.keys() == right.keys()
-    return max((left[name] - right[name]).abs().max().item() for name in left)
-
-
-def assert_all_gradients_are_finite(model: SpanNERModel) -> None:
-    """A gradient that is missing, not zero, would stop training on several processes."""
-    for name, parameter in model.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.isfinite().all(), name
-
-
-def f1(model: SpanNERModel, batch: dict[str, Tensor], rows: Rows) -> float:
-    with torch.no_grad():
-        decoded = model.eval().decode(model(**batch))
-    model.train()
-    predicted = [[named_span(span, model.config.id2label) for span in spans] for spans in decoded]
-    return score_spans(predicted, [one["entities"] for one in rows])["overall_f1"]
+    return row(" ".join(item["tokens"]), *item["spans"])
 
 
 @pytest.mark.parametrize("case", ["R-01"], indirect=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny_training import largest_difference
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel
 
@@ -45,12 +46,6 @@ def assert_same_spans(left: Sequence[set[Span]], right: Sequence[set[Span]], tol
         assert scores.keys() == others.keys()
         for span, score in scores.items():
             assert others[span] == pytest.approx(score, abs=tolerance)
-
-
-def largest_difference(first: SpanNERModel, second: SpanNERModel) -> float:
-    left, right = first.state_dict(), second.state_dict()
-    assert left.keys() == right.keys()
-    return max((left[name] - right[name]).abs().max().item() for name in left)
 
 
 def test_names_and_classes_follow_one_scheme(method: str) -> None:

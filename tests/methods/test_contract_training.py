@@ -6,21 +6,14 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_training import trained, without_dropout
+from tiny_training import f1, largest_difference, row, trained, without_dropout
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
 from hf_spanner import SpanNERCollator, SpanNERModel, SpanNEROutput
-from hf_spanner.core.spans import named_span
-from hf_spanner.metrics.span_ner.scoring import score_spans
 
 Rows = list[dict[str, Any]]
 Make = Callable[..., SpanNERModel]
-
-
-def row(words: str, *entities: tuple[int, int, str]) -> dict[str, Any]:
-    found = [{"start": start, "end": end, "label": label} for start, end, label in entities]
-    return {"tokens": words.split(), "entities": found}
 
 
 NESTED = [
@@ -28,12 +21,6 @@ NESTED = [
     row("Mira Stone works for the Bank of Oslo", (0, 2, "PER"), (5, 8, "ORG"), (7, 8, "LOC")),
     row("Bo Li 's sister visited Lake Tarn", (0, 2, "PER"), (0, 4, "PER"), (5, 7, "LOC"), (6, 7, "LOC")),
 ]
-
-
-def largest_difference(first: SpanNERModel, second: SpanNERModel) -> float:
-    left, right = first.state_dict(), second.state_dict()
-    assert left.keys() == right.keys()
-    return max((left[name] - right[name]).abs().max().item() for name in left)
 
 
 def test_overfits_three_sentences(tiny_model: Make, method: str, collator: SpanNERCollator) -> None:
@@ -46,17 +33,9 @@ def test_overfits_three_sentences(tiny_model: Make, method: str, collator: SpanN
         model(**batch).loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 5.0)
         optimizer.step()
-        if step % 10 == 9 and _f1(model, batch, NESTED) == 1.0:
+        if step % 10 == 9 and f1(model, batch, NESTED) == 1.0:
             return
-    pytest.fail(f"F1 {_f1(model, batch, NESTED)} after 1,000 steps")
-
-
-def _f1(model: SpanNERModel, batch: dict[str, Tensor], rows: Rows) -> float:
-    with torch.no_grad():
-        decoded = model.eval().decode(model(**batch))
-    model.train()
-    predicted = [[named_span(span, model.config.id2label) for span in spans] for spans in decoded]
-    return score_spans(predicted, [one["entities"] for one in rows])["overall_f1"]
+    pytest.fail(f"F1 {f1(model, batch, NESTED)} after 1,000 steps")
 
 
 def test_activation_checkpointing_equals_the_plain_run(

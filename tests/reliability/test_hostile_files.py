@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from method_facts import facts_of
 from safetensors.torch import load_file, save_file
+from saved_models import rewrite_config
 from transformers import AutoModel
 
 from hf_spanner import SpanNERModel
@@ -25,18 +26,6 @@ def little_memory() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_AS, (present + ROOM, before[1]))
     yield
     resource.setrlimit(resource.RLIMIT_AS, before)
-
-
-def rewrite_config(folder: Path, **values: Any) -> None:
-    """Change the configuration of a saved model; a dict changes the fields that it names, None removes a field."""
-    path = folder / "config.json"
-    config = json.loads(path.read_text(encoding="utf-8"))
-    for name, value in values.items():
-        if name == "encoder_config":
-            config[name] |= value
-        else:
-            config[name] = value
-    path.write_text(json.dumps({name: value for name, value in config.items() if value is not None}), encoding="utf-8")
 
 
 @pytest.fixture
