@@ -5,7 +5,7 @@ hf-spanner calibrate MODEL DATA --kind platt --output FOLDER
 With --precision .9 .95 (or --recall) the map is fitted on a random half of the documents, and the other half tests
 which thresholds can be promised to keep that precision; the pipeline takes them by min_precision=0.95.
 
-DATA must be rows that the model was not trained on; `recipes/evaluate.py` refuses to score the result on the same rows.
+DATA must be rows that the model was not trained on; `hf-spanner evaluate` refuses to score the result on the same rows.
 """
 
 import argparse
