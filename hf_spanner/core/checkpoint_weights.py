@@ -36,15 +36,15 @@ def saved_shapes(source: str | Path, arguments: Mapping[str, Any], named: str | 
     asked = {name: arguments[name] for name in DOWNLOAD_ARGUMENTS if arguments.get(name) is not None}
     variant = f".{arguments['variant']}" if arguments.get("variant") else ""
     usual = [f"model{variant}.safetensors", f"model.safetensors.index{variant}.json"]
-    paths = [found_file(source, name, asked) for name in (usual if named is None else [named])]
-    path = next(filter(None, paths), None)
-    if path is not None and path.suffix == ".json":
-        paths = [found_file(source, shard, asked) for shard in shards_of(path)]
-    else:
-        paths = [path]
-    if None in paths:
+    found = (found_file(source, name, asked) for name in (usual if named is None else [named]))
+    first = next((path for path in found if path is not None), None)
+    if first is None:
         return {}
-    return {name: weight.shape for path in paths for name, weight in load_state_dict(path, map_location="meta").items()}
+    paths = [found_file(source, shard, asked) for shard in shards_of(first)] if first.suffix == ".json" else [first]
+    files = [path for path in paths if path is not None]
+    if len(files) < len(paths):
+        return {}
+    return {name: weight.shape for path in files for name, weight in load_state_dict(path, map_location="meta").items()}
 
 
 def found_file(source: str | Path, name: str, asked: Mapping[str, Any]) -> Path | None:

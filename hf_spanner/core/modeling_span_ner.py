@@ -245,7 +245,7 @@ class SpanNERModel(PreTrainedModel):
         if not saved or is_quantized:  # quantised weights have shapes of their own
             return
         with torch.device("meta"), no_init_weights():
-            model = cls(deepcopy(config), *model_arguments)
+            model = cls(cast(SpanNERConfig, deepcopy(config)), *model_arguments)
         check_shapes(model, source, saved, arguments.get("ignore_mismatched_sizes", False))
 
     def save_pretrained(
