@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     numbers, errors, found = analysis(rows, train, raw_spans, gold, settings, decoding["threshold"])
     numbers["training_curves"] = None if curves is None else asdict(curves)
     numbers["landscapes"] = {name: asdict(landscape) for name, landscape in landscapes.items()}
-    labels = sorted({*config.label2id, *numbers["groups"]["label"]})
+    labels = sorted({*cast(dict[str, int], config.label2id), *numbers["groups"]["label"]})
     examples = shown_examples(errors, found, rows, labels, given)
     sections = report_sections(numbers, decoding["threshold"], examples, curves, landscapes)
     about = {"model": shareable(given.model), "data": shareable(given.data), "split": given.split, "decoding": decoding}
@@ -128,7 +128,7 @@ def calibrated(spans: EntityLists, settings: Mapping[str, Any]) -> EntityLists:
 
 def analysis(
     rows: Dataset,
-    train: Dataset | None,
+    train: Any,
     raw_spans: EntityLists,
     gold: EntityLists,
     settings: Mapping[str, Any],
@@ -166,10 +166,10 @@ def analysis(
 
 
 def model_landscapes(
-    given: argparse.Namespace, rows: Dataset, train: Dataset | None, device: torch.device
+    given: argparse.Namespace, rows: Dataset, train: Any, device: torch.device
 ) -> dict[str, Landscape]:
     """Landscapes of one or two models with their own settings of inference, over the rows and the training rows."""
-    splits = {"data": rows} | ({} if train is None else {"train": train})
+    splits: dict[str, Any] = {"data": rows} | ({} if train is None else {"train": train})
     landscapes = {}
     for name in filter(None, (given.model, given.second_model)):
         print(f"Loss landscape of {name}: {given.points} points, {' and '.join(splits)}")

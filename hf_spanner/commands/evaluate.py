@@ -8,8 +8,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from datasets import Dataset
-
 from hf_spanner import SpanNERPipeline
 from hf_spanner.commands.judging import judged_model, predicted_and_gold
 from hf_spanner.commands.options import (
@@ -80,7 +78,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def predictions_of_text(
-    ner: SpanNERPipeline, rows: Dataset, decoding: Mapping[str, Any], batch_size: int
+    ner: SpanNERPipeline, rows: Any, decoding: Mapping[str, Any], batch_size: int
 ) -> tuple[EntityLists, EntityLists]:
     """Predicted and gold spans in characters of the rows' words joined with blanks; the pipeline finds the words."""
     texts = [" ".join(words) for words in rows["tokens"]]

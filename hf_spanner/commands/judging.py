@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from datasets import Dataset
 from tqdm import tqdm
 from transformers import AutoModel, AutoTokenizer
 
@@ -18,7 +17,7 @@ RAW = {"calibration": None, "temperature": 1.0}
 
 def judged_model(
     source: str, data: str, *, split: str | None, raw: bool = False, allow_fitted_rows: bool = False
-) -> tuple[SpanNERPipeline, Dataset]:
+) -> tuple[SpanNERPipeline, Any]:
     """A saved model as a pipeline, and the rows that it is judged on, split at hyphens as the model reads them.
 
     Args:

@@ -36,7 +36,8 @@ Record = dict[str, Any]
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write the entities of all texts."""
     given = parsed_arguments(arguments)
-    ner = pipeline("span-ner", model=given.model, batch_size=given.batch_size, **given_decoding(given))
+    task: Any = "span-ner"  # the library's hints know its own tasks only
+    ner: Any = pipeline(task, model=given.model, batch_size=given.batch_size, **given_decoding(given))
     records = chain.from_iterable(input_records(source, given.format) for source in given.files or ["-"])
     reach, skipped, num_done = ner.model.config.context_sentences, [], 0
     if given.resume and given.output.exists():

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, cast
 
 from datasets import Dataset
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, set_seed
@@ -85,7 +85,7 @@ def run(recipe: Recipe) -> None:
     trainer.save_model()
     trainer.save_state()  # all curves: those of a checkpoint end at its own step, and only the best is kept
     if trainer.is_world_process_zero():
-        folder = Path(args.output_dir)
+        folder = Path(cast(str, args.output_dir))
         write_scores(folder / "scores.json", scores | {"minutes": minutes, "seed": args.seed})
         write_model_card(folder, recipe, model.config, scores, report, notes)
         print(summary(rows["test"], tested.predictions, scores, minutes, folder))
@@ -152,7 +152,7 @@ def tokenizer_and_model(recipe: Recipe, labels: Sequence[str]) -> tuple[PreTrain
     return tokenizer, model_class.from_pretrained(source, config=config, ignore_mismatched_sizes=True)
 
 
-def data_notes(rows: Mapping[str, Dataset], model: SpanNERModel) -> list[str]:
+def data_notes(rows: Mapping[str, Any], model: SpanNERModel) -> list[str]:
     """What the method cannot reach in each split, and how far raw text would give the same words."""
     reach, agreement = [], []
     for split, of_split in rows.items():
@@ -169,7 +169,7 @@ def data_notes(rows: Mapping[str, Dataset], model: SpanNERModel) -> list[str]:
 def unreachable_entities(rows: Iterable[Mapping[str, Any]], model: SpanNERModel) -> tuple[int, int]:
     """How many entities the method cannot produce, and of how many: those whose label the model knows."""
     lost = known = 0
-    label2id = model.config.label2id
+    label2id = cast(dict[str, int], model.config.label2id)
     for row in rows:
         gold = [
             (entity["start"], entity["end"], label2id[entity["label"]])
@@ -207,7 +207,7 @@ def splitter_agreement(rows: Iterable[Mapping[str, Any]], *, split_hyphens: bool
     return same_words / num_words if num_words else 1.0, same_entities / num_entities if num_entities else 1.0
 
 
-def dev_calibration(recipe: Recipe, trainer: SpanNERTrainer, rows: Dataset) -> dict[str, Any]:
+def dev_calibration(recipe: Recipe, trainer: SpanNERTrainer, rows: Any) -> dict[str, Any]:
     """The map that the recipe asks for, fitted on raw scores of the dev rows."""
     found = trainer.predict(rows, decoding={"threshold": 0.0})
     predictions = scored_predictions(found.predictions, found.label_ids)

@@ -150,8 +150,8 @@ class SpanNERTrainer(LibraryTrainer):
             )
             for window in windows
         )
-        level = logging.WARNING if lost or report.examples else logging.INFO
-        logger.log(level, "training data: %s; %d that the method cannot reach", report, lost)
+        tell = logger.warning if lost or report.examples else logger.info
+        tell("training data: %s; %d that the method cannot reach", report, lost)
         return training_windows(windows)
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
