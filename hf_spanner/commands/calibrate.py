@@ -61,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     model.save_pretrained(given.output)
     ner.tokenizer.save_pretrained(given.output)
     print(report(calibration, len(predictions.scores)))
+    print(f"model with this map: {given.output}")
 
 
 def kept(of_rows: Sequence, is_kept: np.ndarray) -> list:

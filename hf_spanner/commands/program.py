@@ -5,6 +5,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from transformers.utils.logging import disable_progress_bar
+
 COMMANDS = {
     "train": "train, test and document the model that one recipe describes",
     "evaluate": "score a saved model on a data file",
@@ -31,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help="one of these")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
+    disable_progress_bar()  # of loading and writing weights, which takes a second
     try:
         import_module(f"hf_spanner.commands.{given.command}").main(given.arguments)
     except (ValueError, TypeError, OSError) as error:

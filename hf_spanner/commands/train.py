@@ -128,9 +128,8 @@ def read_recipe(settings: Sequence[str]) -> Recipe:
 
 
 def quiet_noise(*, is_main: bool) -> None:
-    """Leave what concerns the data; silence advice of libraries and bars of a second, and all but the main process."""
+    """Leave what concerns the data; silence advice of libraries, and all but the main process."""
     transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()  # of loading and writing weights
     logging.getLogger("hf_spanner").setLevel(logging.WARNING if is_main else logging.ERROR)
 
 
