@@ -28,7 +28,7 @@ class MethodFacts:
         perfect_scores: From a model, words (B, N, H), their mask (B, N) and gold (B, G, 3) to the output whose
             candidates are the gold spans.
         checkpoint: Fields of the saved checkpoint that later versions must read.
-        size_field: A field that gives the width of a layer of the head.
+        size_field: A field that gives the width of a layer of the head; None where no field does.
         max_mib: Memory of scores and loss of 512 words at the sizes of the paper, without gradients; with a margin.
         scores_every_span: Whether `logits` of the output has a row of label scores for each start and end.
         most_entities: Most entities that the tiny model can find in a sentence; None for all of them.
@@ -42,7 +42,7 @@ class MethodFacts:
     none_bias: str
     perfect_scores: PerfectScores
     checkpoint: Mapping[str, Any]
-    size_field: str
+    size_field: str | None = None
     max_mib: int
     scores_every_span: bool = False
     most_entities: int | None = None

@@ -68,8 +68,10 @@ def test_absurd_sizes_are_refused_before_memory_is_taken(saved: Path, fields: di
 def test_weights_that_a_file_lacks_take_no_memory(tiny_model: Make, method: str, tmp_path: Path) -> None:
     """A head of the largest size that the ranges allow, and an encoder alone in the file."""
     tiny_model(method).save_pretrained(tmp_path)
-    rewrite_config(tmp_path, **{facts_of(method).size_field: 65_536})
-    assert "mismatch" in refusal(tmp_path)
+    size_field = facts_of(method).size_field
+    if size_field is not None:
+        rewrite_config(tmp_path, **{size_field: 65_536})
+        assert "mismatch" in refusal(tmp_path)
     weights = load_file(tmp_path / "model.safetensors")
     of_encoder = {name: value for name, value in weights.items() if name.startswith("word_encoder.encoder.")}
     save_file(of_encoder, tmp_path / "model.safetensors", metadata={"format": "pt"})
