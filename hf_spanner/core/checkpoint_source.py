@@ -87,8 +87,9 @@ def defining_module(module_name: str, name: str) -> tuple[str, str]:
     """
     path = Path(str(import_module(module_name).__file__))
     if path.name == "__init__.py":
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            for alias in node.names if isinstance(node, ast.ImportFrom) else ():
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in (node for node in nodes if isinstance(node, ast.ImportFrom)):
+            for alias in node.names:
                 if (alias.asname or alias.name) == name:
                     source = resolve_name("." * node.level + (node.module or ""), module_name)
                     return defining_module(source, alias.name)
