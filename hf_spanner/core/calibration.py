@@ -1,4 +1,4 @@
-"""From a raw score to a probability that can be acted on; the numbers live in the configuration."""
+"""Maps from a raw score to a probability that can be acted on; their numbers live in the configuration."""
 
 import math
 from bisect import bisect_right
@@ -12,7 +12,7 @@ PARAMETERS = {
     "platt": {"slope", "intercept"},
     "isotonic": {"scores", "probabilities"},
 }
-LARGEST = 1_000  # of temperature, slope, intercept and the number of points of an isotonic map
+LARGEST = 1_000  # the largest temperature, slope, intercept and number of points of an isotonic map
 PROMISES = {"min_precision": "precision", "min_recall": "recall"}
 SMALLEST_SCORE = 2.0**-25  # half of the distance from 1 to the float32 below it: what rounds to 1 lies this near
 
@@ -20,7 +20,7 @@ SMALLEST_SCORE = 2.0**-25  # half of the distance from 1 to the float32 below it
 def calibrated_spans(
     spans: list[Span], calibration: Mapping[str, Any] | None, id2label: Mapping[int, str]
 ) -> list[Span]:
-    """The same spans with calibrated scores, by the map of their label or else by the one of all labels.
+    """The same spans with calibrated scores, each by the map of its label or else by that of all labels.
 
     Args:
         spans: Spans with raw scores.
@@ -32,9 +32,10 @@ def calibrated_spans(
     """
     if calibration is None:
         return spans
-    of_label, of_all = calibration["per_label"], calibration["all"]
+    label_maps, shared_map = calibration["per_label"], calibration["all"]
     return [
-        span._replace(score=calibrated_score(span.score, of_label.get(id2label[span.label], of_all))) for span in spans
+        span._replace(score=calibrated_score(span.score, label_maps.get(id2label[span.label], shared_map)))
+        for span in spans
     ]
 
 
@@ -94,7 +95,7 @@ def promised_threshold(
     A stored promise for a higher rate holds for a lower one, so the next stored rate is taken.
 
     Args:
-        calibration: The configuration's.
+        calibration: The field of the configuration.
         name: `min_precision` or `min_recall`.
         target: The rate over all entities, or one by label.
         settings: The other settings of inference, with which the promise must have been made.

@@ -35,7 +35,7 @@ def write_source(module_name: str, folder: str | Path) -> list[str]:
 
 
 def check_source(model_class: type) -> None:
-    """Raise a ValueError if no checkpoint can hold the source of a class: better before it is trained than after."""
+    """Raise a ValueError if no checkpoint can hold the source of a class: better before training than after it."""
     module_name, name = model_class.__module__, model_class.__qualname__
     if module_name.startswith(f"{PACKAGE}."):
         return
@@ -59,7 +59,7 @@ def flat_sources(module_name: str) -> MappingProxyType[str, str]:
         ValueError: If two modules share a file name, or one imports in a way that cannot be followed or what never
             ships, such as a trainer.
     """
-    own = {PACKAGE, module_name.partition(".")[0]}
+    packages = {PACKAGE, module_name.partition(".")[0]}
     sources: dict[str, str] = {}
     origin: dict[str, str] = {}
     pending = [module_name]
@@ -72,7 +72,7 @@ def flat_sources(module_name: str) -> MappingProxyType[str, str]:
         if path.name in sources:
             continue
         try:
-            sources[path.name], needed = _flattened(path.read_text(encoding="utf-8"), str(module.__package__), own)
+            sources[path.name], needed = _flattened(path.read_text(encoding="utf-8"), str(module.__package__), packages)
         except ValueError as error:
             raise ValueError(f"{name} cannot be shipped in a checkpoint: {error}") from error
         pending.extend(needed)
@@ -100,18 +100,18 @@ def defining_module(module_name: str, name: str) -> tuple[str, str]:
     return module_name, name
 
 
-def _flattened(text: str, package: str, own: Collection[str]) -> tuple[str, list[str]]:
+def _flattened(text: str, package: str, packages: Collection[str]) -> tuple[str, list[str]]:
     """A module's text with imports of ours made relative to one folder, and the names of the modules they need."""
     lines = text.splitlines(keepends=True)
     needed = []
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Import) and any(alias.name.partition(".")[0] in own for alias in node.names):
+        if isinstance(node, ast.Import) and any(alias.name.partition(".")[0] in packages for alias in node.names):
             raise ValueError(f"in place of `{ast.unparse(node)}` write from ... import ... of each name")
         if not isinstance(node, ast.ImportFrom):
             continue
         written = "." * node.level + (node.module or "")
         target = resolve_name(written, package)
-        if node.level == 0 and target.partition(".")[0] not in own:
+        if node.level == 0 and target.partition(".")[0] not in packages:
             continue
         if node.level > 1 or (node.level and "." in str(node.module)):
             raise ValueError(f"in place of `{ast.unparse(node)}` write the full name of the module")

@@ -26,7 +26,7 @@ def saved_shapes(source: str | Path, arguments: Mapping[str, Any], named: str | 
         named: File that the configuration names; None for the usual ones.
 
     Returns:
-        Nothing where a file is absent, which is the library's to say.
+        Shapes by name; none where a file is absent, which the library reports.
 
     Raises:
         ValueError: If the configuration or an index of shards leads to other files than safetensors of the folder.
@@ -36,8 +36,8 @@ def saved_shapes(source: str | Path, arguments: Mapping[str, Any], named: str | 
     asked = {name: arguments[name] for name in DOWNLOAD_ARGUMENTS if arguments.get(name) is not None}
     variant = f".{arguments['variant']}" if arguments.get("variant") else ""
     usual = [f"model{variant}.safetensors", f"model.safetensors.index{variant}.json"]
-    found = (found_file(source, name, asked) for name in (usual if named is None else [named]))
-    first = next((path for path in found if path is not None), None)
+    candidate_paths = (found_file(source, name, asked) for name in (usual if named is None else [named]))
+    first = next((path for path in candidate_paths if path is not None), None)
     if first is None:
         return {}
     paths = [found_file(source, shard, asked) for shard in shards_of(first)] if first.suffix == ".json" else [first]
@@ -73,21 +73,21 @@ def check_shapes(
     """Raise a ValueError that names missing or misshapen weights.
 
     Args:
-        model: As it will be loaded; on the meta device, where weights take no memory.
+        model: The model as it will be loaded, on the meta device, where weights take no memory.
         source: Where the checkpoint lies, for the message.
         saved: Shapes of its weights by name.
-        ignores_sizes: Whether weights of another shape are wanted anew.
+        ignores_sizes: Whether weights of another shape may be left out and start anew.
     """
     tied = model.all_tied_weights_keys
-    own = {name: weight.shape for name, weight in model.state_dict().items() if name not in tied}
-    missing, others = own.keys() - saved.keys(), saved.keys() - own.keys()
+    expected = {name: weight.shape for name, weight in model.state_dict().items() if name not in tied}
+    missing, others = expected.keys() - saved.keys(), saved.keys() - expected.keys()
     # the library renames, splits and joins weights of older layouts, which keeps their number of elements
-    if sum(own[name].numel() for name in missing) > sum(saved[name].numel() for name in others):
+    if sum(expected[name].numel() for name in missing) > sum(saved[name].numel() for name in others):
         refuse_missing(type(model).__name__, source, missing)
     shapes = [
-        f"{name} {list(saved[name])} for {list(own[name])}"
-        for name in own.keys() & saved.keys()
-        if saved[name] != own[name]
+        f"{name} {list(saved[name])} for {list(expected[name])}"
+        for name in expected.keys() & saved.keys()
+        if saved[name] != expected[name]
     ]
     if shapes and not ignores_sizes:
         raise ValueError(

@@ -32,13 +32,13 @@ WindowTokens = Annotated[int, Interval(1, 1_000_000)]
 
 
 class SpanNERConfig(CheckedFields, PreTrainedConfig):
-    """Fields common to all methods. `id2label` holds the entity types only; none is the class behind the last.
+    """Fields common to all methods. `id2label` holds the entity types only; none is the class after the last.
 
     Each field has its rule in its annotation and is checked when it is set. What relates fields to each other, to the
     labels and to the encoder is checked in the constructor, and again before a configuration is saved.
 
     Raises:
-        ValueError: If a value is not allowed; the message names field, value and what is.
+        ValueError: If a value is not allowed; the message names the field, its value and what is allowed.
     """
 
     model_type = "span_ner"
@@ -46,7 +46,7 @@ class SpanNERConfig(CheckedFields, PreTrainedConfig):
     decoding_parameters: ClassVar[tuple[str, ...]] = ("threshold", "overlap")
 
     # Encoder
-    encoder_config: Any = None  # its own configuration; may be given as a dict, and as nothing for BERT's
+    encoder_config: Any = None  # the encoder's own configuration; may be a dict; if nothing is given it is BERT's
     num_encoder_layers: Size = 1  # the last layers whose mean is a token's vector; 1 is the last layer alone
     encoder_dropout: Rate | None = None  # hidden and attention dropout of the encoder; None keeps the encoder's own
     pad_token_id: int | None = None  # always the encoder's

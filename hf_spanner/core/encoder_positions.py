@@ -18,7 +18,7 @@ def position_capacity(encoder_config: PreTrainedConfig) -> int:
     for each configuration in a process.
 
     Args:
-        encoder_config: Of any encoder that `AutoModel` builds.
+        encoder_config: The configuration of any encoder that `AutoModel` builds.
 
     Returns:
         The number that the configuration states, or what the table holds if that is less.

@@ -1,4 +1,4 @@
-"""Words to windows of token ids, and windows to a padded batch."""
+"""Turns words into windows of token ids, and windows into a padded batch."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -30,12 +30,12 @@ class Window(NamedTuple):
 
 
 class WordTokenizer:
-    """Words to token ids, never cut to the encoder's length, special strings in the words read as plain text.
+    """Turns words into token ids, never cut to the encoder's length; special strings in the words are plain text.
 
-    The tokenizer's backend is copied: calls of the caller's own switch padding and truncation on and off in theirs, and
-    threads can share this one. A vocabulary that holds its special strings as pieces (Unigram) gives the unknown token
-    for them. Byte-level tokenizers tell a word by the blank before it; one that adds none to words (ModernBERT's,
-    RoBERTa's without `add_prefix_space`) is given it here.
+    The tokenizer's backend is copied: the caller's calls switch padding and truncation on and off in the original, and
+    threads can share the copy. A vocabulary that holds its special strings as pieces (Unigram) gives the unknown token
+    for them. Byte-level tokenizers recognise a word by the blank before it; where a tokenizer adds none to words
+    (ModernBERT's, RoBERTa's without `add_prefix_space`), the blank is added here.
 
     Args:
         tokenizer: A fast tokenizer.
@@ -73,7 +73,7 @@ class WordTokenizer:
         ]
 
     def _input(self, word: str) -> str:
-        """The word as the tokenizer takes it: half a character is no text, and is read as an unknown one."""
+        """The word as the tokenizer takes it: half a character is no text, so it is read as an unknown one."""
         word = word if word.isascii() else SURROGATE.sub("\ufffd", word)
         return " " + word if word and self.needs_blank else word
 
@@ -112,16 +112,16 @@ class WordTokenizer:
             text: The whole text.
             window: The words to take.
             left: Token ids read before the window's own, index 0.
-            right: Token ids read behind them, index 0.
+            right: Token ids read after them, index 0.
 
         Returns:
             `input_ids` and `word_index` (1 + word within the window, 0 for special and context tokens).
         """
         bounds = text.bounds[window.first_word : window.first_word + window.num_words + 1]
-        own = text.ids[bounds[0] : bounds[-1]]
+        tokens = text.ids[bounds[0] : bounds[-1]]
         index = list(chain.from_iterable([word] * (b - a) for word, (a, b) in enumerate(pairwise(bounds), start=1)))
-        before, behind = [*self.prefix, *left], [*right, *self.suffix]
-        return {"input_ids": [*before, *own, *behind], "word_index": [0] * len(before) + index + [0] * len(behind)}
+        before, after = [*self.prefix, *left], [*right, *self.suffix]
+        return {"input_ids": [*before, *tokens, *after], "word_index": [0] * len(before) + index + [0] * len(after)}
 
 
 def plan_windows(bounds: Sequence[int], window_size: int, window_overlap: int) -> list[Window]:

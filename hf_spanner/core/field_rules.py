@@ -54,8 +54,8 @@ class CheckedFields:
         """Collect the annotations of the fields, once the class is a dataclass."""
         super().__init_subclass__(**kwargs)
         names = {field.name for field in fields(cls)}  # type: ignore[arg-type]
-        own = {name: kind for name, kind in get_annotations(cls, eval_str=True).items() if name in names}
-        cls.field_rules = {name: kind for name, kind in (cls.field_rules | own).items() if kind is not Any}
+        annotations = {name: kind for name, kind in get_annotations(cls, eval_str=True).items() if name in names}
+        cls.field_rules = {name: kind for name, kind in (cls.field_rules | annotations).items() if kind is not Any}
 
     def __setattr__(self, name: str, value: object) -> None:
         """Set a value, if it is a field's and allowed."""

@@ -42,7 +42,7 @@ class SpanNEROutput(ModelOutput):
     """
 
     loss: Tensor | None = None
-    # always set; ModelOutput wants a default of None behind its first field
+    # always set; ModelOutput wants a default of None after its first field
     logits: Tensor = None  # type: ignore[assignment]
     word_mask: Tensor = None  # type: ignore[assignment]
     loss_parts: dict[str, Tensor] | None = None
@@ -51,7 +51,7 @@ class SpanNEROutput(ModelOutput):
 class SpanNERModel(PreTrainedModel):
     """Base of all methods. A method gives `score_spans`, `compute_loss` and `candidate_spans`.
 
-    `forward` takes the batch that `SpanNERCollator` makes; memory is that of the encoder and of the method's scores.
+    `forward` takes the batch that `SpanNERCollator` makes; memory is what the encoder and the method's scores take.
     """
 
     config: SpanNERConfig
@@ -87,7 +87,7 @@ class SpanNERModel(PreTrainedModel):
             word_mask: (B, N) bool, True for a word with at least one token.
             labels: (B, G, 3) long gold (start, end, label), padding -100; what is illegal or doubled does not count.
             num_items_in_batch: Sentences of the whole optimisation step; None takes this batch's.
-            decoding: Settings of inference by name, over the configuration's.
+            decoding: Settings of inference by name, which override the configuration's.
 
         Returns:
             The method's output.
@@ -114,7 +114,7 @@ class SpanNERModel(PreTrainedModel):
     ) -> SpanNEROutput:
         """Output with the scores of spans, from (B, N, D) words. A method must give this.
 
-        In training a method may choose by the gold, as `legal_gold` gives it, what to score; otherwise not.
+        In training a method may use the gold, as `legal_gold` gives it, to choose what to score; otherwise it may not.
         """
         raise NotImplementedError
 
@@ -146,14 +146,14 @@ class SpanNERModel(PreTrainedModel):
         return self.limits.num_beyond(labels)
 
     def decoding(self, overrides: Mapping[str, Any] | None = None) -> Decoding:
-        """Settings of inference: the configuration's overlaid by a call's, checked, immutable."""
+        """Settings of inference: the configuration's overlaid by those of a call; checked and immutable."""
         return self.config.decoding(overrides)
 
     def candidate_function(self, decoding: Mapping[str, Any] | None = None) -> CandidateFunction:
         """What `predicted_spans` needs of a model: from a padded batch of arrays to packed candidates, no gradients.
 
         Args:
-            decoding: Settings of inference by name, over the configuration's.
+            decoding: Settings of inference by name, which override the configuration's.
 
         Returns:
             A function from the four inputs as numpy arrays to (B, K, 4) float32; it runs on the model's device.
@@ -253,13 +253,13 @@ class SpanNERModel(PreTrainedModel):
     ) -> None:
         """Write weights, configuration and the source that loads them without this package; then upload if asked.
 
-        The files are written aside and moved into the folder when all of them are there, so that a full disk or a
-        kill leaves the model that lay there before.
+        The files are written aside and moved into the folder once all of them are there, so that after a full disk or a
+        kill the folder still holds the earlier model.
 
         Args:
             save_directory: Folder, made if absent.
             is_main_process: Only the main process writes configuration and source.
-            push_to_hub: Upload what was written, when all of it is.
+            push_to_hub: Upload what was written, once all of it is.
             **kwargs: As in `PreTrainedModel.save_pretrained`.
 
         Raises:
@@ -273,7 +273,7 @@ class SpanNERModel(PreTrainedModel):
             super().save_pretrained(folder, is_main_process=False, **kwargs)
             return
         unfinished = folder / UNFINISHED
-        shutil.rmtree(unfinished, ignore_errors=True)  # of a process that was killed
+        shutil.rmtree(unfinished, ignore_errors=True)  # left by a process that was killed
         try:
             super().save_pretrained(unfinished, **kwargs)
             write_source(type(self).__module__, unfinished)

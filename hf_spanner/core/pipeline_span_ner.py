@@ -55,7 +55,7 @@ class SpanNERPipeline(Pipeline):
         batch_size: int | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Entities of one text as a list, of a list of texts as a list of lists, of an iterator as an iterator.
+        """Entities of one text as a list, of several texts as a list of lists, of an iterator of texts as an iterator.
 
         Args:
             inputs: A text; a list, tuple, `datasets` column or torch `Dataset` of texts; or any iterable, read lazily.
@@ -77,14 +77,14 @@ class SpanNERPipeline(Pipeline):
         preprocess_parameters, settings, _ = self._sanitize_parameters(**kwargs)
         pretokenized = (self._preprocess_params | preprocess_parameters).get("pretokenized", False)
         earlier = self._forward_params
-        if not THRESHOLDS.isdisjoint(settings):  # the call's way to a threshold stands in for the construction's
+        if not THRESHOLDS.isdisjoint(settings):  # a threshold or promise of the call replaces that of the construction
             earlier = {name: value for name, value in earlier.items() if name not in THRESHOLDS}
         decoding = self.model.decoding(earlier | settings)
         batch_size = batch_size or self._batch_size
-        is_one = isinstance(inputs, str) or (
+        is_single = isinstance(inputs, str) or (
             pretokenized and isinstance(inputs, (list, tuple)) and bool(inputs) and isinstance(inputs[0], str)
         )
-        if is_one:
+        if is_single:
             if documents is not None:
                 raise ValueError("documents goes with a list of texts, got one text")
             return next(self._answers([inputs], None, pretokenized, decoding, batch_size))
@@ -115,18 +115,18 @@ class SpanNERPipeline(Pipeline):
         texts = checked_texts(inputs, pretokenized)
         pairs = zip(texts, repeat(None)) if documents is None else zip(texts, documents, strict=True)
         reach = 0 if documents is None else self.model.config.context_sentences
-        for before, own, after in buffers(pairs, batch_size * BUFFERED_BATCHES, reach):
-            items = self._read([*before, *own, *after], pretokenized)[len(before) : len(before) + len(own)]
+        for before, current, after in buffers(pairs, batch_size * BUFFERED_BATCHES, reach):
+            items = self._read([*before, *current, *after], pretokenized)[len(before) : len(before) + len(current)]
             spans = self._spans([item["text"] for item in items], decoding, batch_size)
-            for item, found in zip(items, spans, strict=True):
-                yield self.postprocess(item | {"spans": found})
+            for item, item_spans in zip(items, spans, strict=True):
+                yield self.postprocess(item | {"spans": item_spans})
 
     def _read(self, texts: Sequence[tuple[Any, str | None]], pretokenized: bool) -> list[dict[str, Any]]:
-        """Surface, offsets of words, and readable text of each text, given with its document."""
+        """Surface, offsets of words, and readable text of each text, given together with its document."""
         if pretokenized:
             words = [list(text) for text, _ in texts]
-            offsets = [surface_offsets(of_text) for of_text in words]
-            surfaces = [" ".join(of_text) for of_text in words]
+            offsets = [surface_offsets(text_words) for text_words in words]
+            surfaces = [" ".join(text_words) for text_words in words]
         else:
             surfaces = [text for text, _ in texts]
             offsets = [split_words(text, split_hyphens=self.model.config.split_hyphens) for text in surfaces]
@@ -179,11 +179,11 @@ class SpanNERPipeline(Pipeline):
 
 
 def buffers(items: Iterator, size: int, reach: int, before: Sequence = ()) -> Iterator[tuple[list, list, list]]:
-    """Items in lists of a size, each with as many as `reach` neighbours before and after it.
+    """Items in lists of a given size, each with up to `reach` neighbours before and after it.
 
     Args:
         items: Any items, read lazily.
-        size: Items of a list, at least 1.
+        size: Items in a list, at least 1.
         reach: Neighbours on each side.
         before: What comes before the first item, at most `reach`.
 
@@ -193,9 +193,9 @@ def buffers(items: Iterator, size: int, reach: int, before: Sequence = ()) -> It
     earlier = list(before)
     ahead = list(islice(items, size + reach))
     while ahead:
-        own, after = ahead[:size], ahead[size:]
-        yield earlier, own, after
-        earlier = [*earlier, *own][-reach:] if reach else []
+        current, after = ahead[:size], ahead[size:]
+        yield earlier, current, after
+        earlier = [*earlier, *current][-reach:] if reach else []
         ahead = [*after, *islice(items, size)]
 
 
@@ -207,7 +207,7 @@ def checked_texts(inputs: Iterable, pretokenized: bool) -> Iterator:
 
 
 def check_text(text: object, pretokenized: bool, position: int) -> None:
-    """Raise a TypeError that names the position unless the input is a text, or words if they were announced."""
+    """Raise a TypeError that names the position unless the input is a text, or words where words are expected."""
     if not pretokenized and isinstance(text, (list, tuple)):
         raise TypeError(f"input at position {position} is a list; for lists of words give pretokenized=True")
     is_words = isinstance(text, (list, tuple)) and all(isinstance(word, str) for word in text)

@@ -1,7 +1,7 @@
 """The one way from words to spans: tokenise, cut into windows, read batches sorted by length, merge.
 
-A model takes part as one function, from a padded batch to packed candidates; whatever computes the same function can
-stand in its place.
+A model takes part as one function, from a padded batch to packed candidates; anything that computes the same function
+can stand in its place.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -117,8 +117,8 @@ def predicted_spans(
 
     Args:
         texts: Texts, in any order.
-        candidates: What a model makes of a batch.
-        reader: Made the texts, and makes their batches.
+        candidates: The function of a model, from a batch to candidates.
+        reader: The reader that made the texts; it also makes their batches.
         settings: The model's `merge_settings`.
         decoding: Checked settings of inference.
         batch_size: Windows in a batch.
@@ -128,15 +128,15 @@ def predicted_spans(
     """
     order = sorted(range(len(texts)), key=lambda place: len(texts[place].tokens.ids))
     queue = [(place, window) for place in order if texts[place].tokens.ids for window in texts[place].windows]
-    # one growing block a text: small tables that outlive their batch would keep the memory of batches from reuse
+    # one growing block for each text: small tables that outlive their batch would keep its memory from being reused
     packed, borders = [bytearray() for _ in texts], [[0] for _ in texts]
     for first in range(0, len(queue), batch_size):
         batch = queue[first : first + batch_size]
         tables = candidates(reader.batch([(texts[place], window) for place, window in batch]))
         for (place, _), table in zip(batch, tables, strict=True):
-            found = table[table[:, 0] >= 0]
-            packed[place] += found.astype(np.float32, copy=False).tobytes()
-            borders[place].append(borders[place][-1] + len(found))
+            real_rows = table[table[:, 0] >= 0]
+            packed[place] += real_rows.astype(np.float32, copy=False).tobytes()
+            borders[place].append(borders[place][-1] + len(real_rows))
     spans = []
     for text, block, ends in zip(texts, packed, borders, strict=True):
         rows = np.frombuffer(block, dtype=np.float32).reshape(-1, 4)
@@ -153,7 +153,7 @@ def window_owners(windows: Sequence[Window], starts: np.ndarray, ends: np.ndarra
     Args:
         windows: Windows of one text, in order.
         starts: (K,) first words of spans, counted in the text.
-        ends: (K,) one behind the last words.
+        ends: (K,) one after the last words.
 
     Returns:
         (K,) long.

@@ -9,7 +9,7 @@ from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
 PADDING = -100
-EntityLists = list[list[dict[str, Any]]]  # of each row its entities: start, end, label and, where predicted, score
+EntityLists = list[list[dict[str, Any]]]  # the entities of each row: start, end, label and, where predicted, score
 
 
 class Span(NamedTuple):
@@ -30,7 +30,7 @@ class Limits(NamedTuple):
     """Spans that a method cannot produce whatever its weights are; gold beyond these limits is reported and missed.
 
     Args:
-        one_label: Of the labels of one span it gives a single one.
+        one_label: It gives a single label to each span.
         max_length: Longest span, in words; None: any.
         max_spans: Most spans of a sentence; None: any.
     """
@@ -49,7 +49,7 @@ class Limits(NamedTuple):
 
 
 def legal_gold(labels: Tensor, word_mask: Tensor, num_labels: int) -> Tensor:
-    """Gold of each sentence once, in one order, and only spans that can be found.
+    """The gold of each sentence, sorted, each span once, and only spans that can be found.
 
     A span must not be empty, lie inside its sentence, begin and end on words with tokens, and have a known label. Each
     span travels as one number whose order is that of (start, end, label), so two sorts do all of it on the device.
@@ -115,7 +115,7 @@ def pack_candidates(
     Args:
         sentence: (P,) long, the sentence of each candidate, never decreasing.
         starts: (P,) long, first word.
-        ends: (P,) long, one behind the last word.
+        ends: (P,) long, one after the last word.
         labels: (P,) long.
         scores: (P,) float, probabilities.
         batch_size: B.
@@ -131,9 +131,9 @@ def pack_candidates(
 def pack_spans(spans: Sequence[Sequence[Span]]) -> Tensor:
     """Spans of each sentence as one (B, K, 4) float32 table, rows (start, end, label, score), padding -100."""
     packed = torch.full((len(spans), max(map(len, spans), default=0), 4), float(PADDING))
-    for row, of_sentence in zip(packed, spans, strict=True):
-        if of_sentence:
-            row[: len(of_sentence)] = torch.tensor(of_sentence, dtype=torch.float32)
+    for row, sentence_spans in zip(packed, spans, strict=True):
+        if sentence_spans:
+            row[: len(sentence_spans)] = torch.tensor(sentence_spans, dtype=torch.float32)
     return packed
 
 

@@ -1,4 +1,4 @@
-"""From token ids to one vector a word."""
+"""Turns token ids into one vector for each word."""
 
 import inspect
 
@@ -12,7 +12,7 @@ from hf_spanner.core.configuration_span_ner import SpanNERConfig
 
 
 class WordEncoder(nn.Module):
-    """Transformer, pooling of sub-word tokens, optional BiLSTM: three seams that a method may use apart.
+    """Transformer, pooling of sub-word tokens, optional BiLSTM: three steps that a method may also call one by one.
 
     Memory: pooling holds one (B, N, T) table, the size of one attention head's scores.
 
@@ -67,7 +67,7 @@ class WordEncoder(nn.Module):
         return torch.stack(output.hidden_states[-self.num_layers :]).mean(dim=0)
 
     def pool(self, hidden: Tensor, word_index: Tensor, num_words: int) -> Tensor:
-        """One vector a word from the vectors of its tokens.
+        """One vector for each word, from the vectors of its tokens.
 
         Args:
             hidden: (B, T, H).
@@ -90,7 +90,7 @@ class WordEncoder(nn.Module):
         return torch.bmm(belongs.to(hidden.dtype), hidden) / counts
 
     def recur(self, words: Tensor, lengths: Tensor) -> Tensor:
-        """(B, N, lstm_size) states of the BiLSTM over (B, N, D) words; zeros behind each length."""
+        """(B, N, lstm_size) states of the BiLSTM over (B, N, D) words; zeros after each length."""
         packed = pack_padded_sequence(self.lstm_dropout(words), lengths.cpu(), batch_first=True, enforce_sorted=False)
         states, _ = self.lstm(packed)
         return pad_packed_sequence(states, batch_first=True, total_length=words.shape[1])[0]

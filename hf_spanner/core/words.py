@@ -225,7 +225,7 @@ def _split_run(shape: str, start: int, end: int, previous: int) -> Iterator[tupl
 
 
 def _keeps_period(shape: str, start: int, end: int, previous: int) -> bool:
-    """Whether the period behind a word belongs to it: abbreviations, initials, ordinals and list numbers."""
+    """Whether the period after a word belongs to it: abbreviations, initials, ordinals and list numbers."""
     stem = shape[start:end]
     if DOTTED.fullmatch(stem):
         return True
