@@ -98,25 +98,20 @@ def grouped(lines: Iterable[Run]) -> list[list[Run]]:
 
 
 def choice_table(_: str) -> str:
-    """Each method and the baseline: when to choose it, scores of training on all sentences, and time."""
+    """Each method and the baseline: when to choose it, scores of training on all sentences, and time if measured."""
+    times = {file.stem: f"{median(speed_rounds(file, FORWARD)):.1f} x" for file in SPEED.glob("*.json")}
     rows = []
     for method, choice in CHOICE.items():
         name = f"`{method}`" if method in METHODS else "token classifier"
         scores = [scores_of(run_of(f"{corpus}_full", method)) for corpus in ("conll2003", "gum")]
-        rows.append([name, choice, *scores, time_beside_encoder(method)])
-    header = ["method", "choose it when", "CoNLL 2003: F1, ECE", "GUM, nested: F1, ECE", "time"]
-    return markdown_table(header, rows)
+        rows.append([name, choice, *scores, *([times.get(method, "-")] if times else [])])
+    header = ["method", "choose it when", "CoNLL 2003: F1, ECE", "GUM, nested: F1, ECE"]
+    return markdown_table([*header, *(["time, beside the encoder alone"] if times else [])], rows)
 
 
 def scores_of(run: Run | None) -> str:
     """F1 and calibration error of a run."""
     return "cannot nest" if run is None else f"{f1_text([run])}, {ece_text([run])}"
-
-
-def time_beside_encoder(method: str) -> str:
-    """Time of forward and decoding over that of the bare encoder, by `speed.py`."""
-    file = SPEED / f"{method}.json"
-    return f"{median(speed_rounds(file, FORWARD)):.1f} x" if file.exists() else "-"
 
 
 def speed_rounds(file: Path, quantity: str) -> list[float]:

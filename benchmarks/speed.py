@@ -207,10 +207,11 @@ def padded_batches(model: SpanNERModel, tokenizer: Any, texts: Sequence, batch_s
     ]
     items = [(word_tokenizer.feature(text, window), window.num_words) for text, window in windows]
     items.sort(key=lambda item: len(item[0]["input_ids"]))
-    return [
+    batches = [
         pad_features(*zip(*items[first : first + batch_size], strict=True), tokenizer.pad_token_id)
         for first in range(0, len(items), batch_size)
     ]
+    return [{name: torch.from_numpy(array) for name, array in batch.items()} for batch in batches]
 
 
 @torch.inference_mode()

@@ -24,6 +24,11 @@ def test_no_page_is_stale(tables: ModuleType) -> None:
     assert not stale
 
 
+def test_every_table_is_shown_somewhere(tables: ModuleType) -> None:
+    shown = {found[2] for page in tables.PAGES for found in tables.TABLE.finditer(page.read_text(encoding="utf-8"))}
+    assert {name.partition(" ")[0] for name in shown} >= set(tables.MAKERS) - {"speed"}
+
+
 def test_seeds_of_a_run_share_a_row_of_means(tables: ModuleType) -> None:
     """F1 33.3 and 66.7 have the mean 50.0, ECE .05 and .15 the mean .1."""
     runs = [run(), run(seed=2, overall_f1=2 / 3, overall_ece=0.15), run(method="locate_and_label")]
