@@ -57,7 +57,11 @@ def test_recipe_says_how_to_run_it(path: Path) -> None:
     assert all(len(line) <= 120 for line in path.read_text(encoding="utf-8").splitlines())
 
 
-@pytest.mark.parametrize("path", FILES, ids=NAMES)
+@pytest.mark.parametrize(  # what differs in a few lines from its base, such as an ablation, is slow
+    "path",
+    [pytest.param(path, marks=pytest.mark.slow) if "\nbase:" in path.read_text("utf-8") else path for path in FILES],
+    ids=NAMES,
+)
 def test_recipe_trains_two_steps(path: Path, tiny_encoder: Path, rows: list[dict[str, Any]], tmp_path: Path) -> None:
     smaller = [*SMALLER, f"training.output_dir={tmp_path}", f"encoder={tiny_encoder}"]
     recipe = Recipe.from_yaml(path, smaller)
