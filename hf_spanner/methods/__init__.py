@@ -17,16 +17,16 @@ METHODS: dict[str, type[SpanNERModel]] = {
 
 
 def trainer_of(name: str) -> type:
-    """Trainer class of a method; imported only when asked for, since no checkpoint needs it."""
-    return _of_trainer_module(name, "Trainer")
+    """The Trainer class of a method, imported only when it is asked for, since no checkpoint needs it."""
+    return _trainer_class(name, "Trainer")
 
 
 def training_arguments_of(name: str) -> type:
-    """Class of a method's training arguments, whose defaults are the paper's recipe."""
-    return _of_trainer_module(name, "TrainingArguments")
+    """The class of a method's training arguments, whose defaults are the paper's recipe."""
+    return _trainer_class(name, "TrainingArguments")
 
 
-def _of_trainer_module(name: str, kind: str) -> type:
+def _trainer_class(name: str, kind: str) -> type:
     if name not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {name!r}")
     module = import_module(f"hf_spanner.methods.{name}.trainer_{name}")

@@ -11,8 +11,8 @@ IGNORED = -100
 def offset_names(max_offset: int) -> list[str]:
     """Names of the labels as in the paper, in the order of their indices: -2S, -2E, -1S, -1E, 0, 1S ... and out."""
     before = [f"{offset}{boundary}" for offset in range(-max_offset, 0) for boundary in "SE"]
-    behind = [f"{offset}{boundary}" for offset in range(1, max_offset + 1) for boundary in "SE"]
-    return [*before, "0", *behind, "out"]
+    after = [f"{offset}{boundary}" for offset in range(1, max_offset + 1) for boundary in "SE"]
+    return [*before, "0", *after, "out"]
 
 
 def offset_moves(max_offset: int, device: torch.device) -> Tensor:
@@ -119,9 +119,9 @@ def learning_parts(
 ) -> dict[str, Tensor]:
     """How well each offset label is learnt and what the votes are worth, as counts whose ratios are logged.
 
-    `accuracy_<label>` counts the cells of a label that are predicted so; `vote_reach` the gold spans that perfect
-    labels would recover by votes if their centre were missed, `vote_recall` the same with the predicted labels. Each
-    has its denominator under `TOTAL` and its name.
+    `accuracy_<label>` counts the cells of a label that are predicted to have it; `vote_reach` the gold spans that
+    perfect labels would recover by votes if their centre were missed, `vote_recall` the same with the predicted labels.
+    Each has its denominator under `TOTAL` and its name.
 
     Args:
         best: (B, N, N, M) long, predicted labels.
@@ -136,8 +136,8 @@ def learning_parts(
         (B,) float32 each.
     """
     names = offset_names(max_offset)
-    of_label, right = label_counts(best, targets, is_upper, len(names))  # (B, L) each
-    parts = {f"{TOTAL}accuracy_{name}": of_label[:, place] for place, name in enumerate(names)}
+    label_totals, right = label_counts(best, targets, is_upper, len(names))  # (B, L) each
+    parts = {f"{TOTAL}accuracy_{name}": label_totals[:, place] for place, name in enumerate(names)}
     parts |= {f"accuracy_{name}": right[:, place] for place, name in enumerate(names)}
     is_gold = labels[..., 0] >= 0  # (B, G)
     for name, table in (("vote_reach", targets), ("vote_recall", best)):
@@ -188,6 +188,8 @@ def gold_votes(best: Tensor, labels: Tensor, is_upper: Tensor, max_offset: int) 
     firsts, lasts = members.clamp(0, last).unbind(dim=-1)
     sentence = torch.arange(len(best), device=best.device)[:, None, None]
     types = labels[..., 2].clamp(min=0)[..., None]  # (B, G, 1)
-    found = best[sentence, firsts, lasts, types]  # (B, G, L - 1)
-    is_vote = (found == torch.arange(len(moves), device=best.device)) & is_inside & is_upper[sentence, firsts, lasts]
+    predicted = best[sentence, firsts, lasts, types]  # (B, G, L - 1)
+    is_vote = (
+        (predicted == torch.arange(len(moves), device=best.device)) & is_inside & is_upper[sentence, firsts, lasts]
+    )
     return (is_vote[..., None] & is_kind).sum(dim=2)

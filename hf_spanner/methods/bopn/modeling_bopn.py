@@ -94,7 +94,7 @@ class BOPNModel(SpanNERModel):
     def score_spans(
         self, words: Tensor, word_mask: Tensor, labels: Tensor | None, decoding: Mapping[str, Any]
     ) -> SpanNEROutput:
-        """Logits of all cells (Eq. 1 to 5), from what `encode` gives; `labels` and `decoding` have no part in them."""
+        """Logits of all cells (Eq. 1 to 5), from what `encode` gives; they do not depend on `labels` and `decoding`."""
         num_words = word_mask.shape[1]
         types, words = words.split([words.shape[1] - num_words, num_words], dim=1)
         scores = self._biaffine_scores(types, words)  # (B, N, N, M, L)
@@ -103,7 +103,7 @@ class BOPNModel(SpanNERModel):
         return SpanNEROutput(logits=scores, word_mask=word_mask)
 
     def _biaffine_scores(self, types: Tensor, words: Tensor) -> Tensor:
-        """(B, N, N, M, L) scores c_mij, in blocks of rows i; with `mask_lower` 0 in columns left of a block."""
+        """(B, N, N, M, L) scores c_mij, in blocks of rows i; with `mask_lower`, 0 in columns left of a block."""
         maps, biases = self.type_maps(types)  # (B, M, L, d_b), (B, M, L)
         normed, gamma, shift = self.span_vectors.parts(words)  # (B, N, d) each
         num_words = words.shape[1]
@@ -132,7 +132,7 @@ class BOPNModel(SpanNERModel):
         return scores.view(*vectors.shape[:3], *biases.shape[1:])
 
     def compute_loss(self, output: SpanNEROutput, labels: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Cross entropy over the cells of a sentence (Eq. 7), and in training how well the labels are learnt."""
+        """Cross entropy over the cells of a sentence (Eq. 7); in training also how well the labels are learnt."""
         config = self.config
         targets = offset_targets(
             labels, output.word_mask.shape[1], max_offset=config.max_offset, num_labels=output.logits.shape[3]
@@ -158,8 +158,8 @@ class BOPNModel(SpanNERModel):
         return losses, parts
 
     def candidate_spans(self, output: SpanNEROutput, decoding: Mapping[str, Any]) -> Tensor:
-        """(B, K, 4) packed: predicted centres, and what votes add by `decode_mode` (section 3.3)."""
-        found = voted_entities(
+        """(B, K, 4) packed: predicted centres, and what the votes add under `decode_mode` (section 3.3)."""
+        entities = voted_entities(
             output.logits,
             output.word_mask,
             max_offset=self.config.max_offset,
@@ -169,21 +169,26 @@ class BOPNModel(SpanNERModel):
             confidence=decoding["confidence"],
         )
         return pack_candidates(
-            found.sentence, found.starts, found.lasts + 1, found.types, found.scores, len(output.word_mask)
+            entities.sentence,
+            entities.starts,
+            entities.lasts + 1,
+            entities.types,
+            entities.scores,
+            len(output.word_mask),
         )
 
     @property
     def limits(self) -> Limits:
-        """One type a span, unless `multi_label` allows more."""
+        """Each span has one type, unless `multi_label` allows more."""
         return Limits(one_label=not self.config.multi_label)
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        """Initialisation of the official code, but for what keeps all cells out for hundreds of steps there.
+        """Initialisation of the official code, except where it leaves all cells out for hundreds of steps.
 
-        The paper is silent. Ours: U wider than the code's 1 / d_b, where the types play no part; the bias of out at its
-        share, or else the first gradients are so large that later steps stay small; convolutions of the paper's form
-        start as the identity.
+        The paper is silent. Three starts are ours: U is wider than the code's 1 / d_b, with which the types play no
+        part; the bias of out starts at the share of out, or else the first gradients are so large that later steps stay
+        small; convolutions of the paper's form start as the identity.
         """
         super()._init_weights(module)
         is_parallel = self.config.conv_style == "parallel"

@@ -142,4 +142,4 @@ class Convolution(nn.Conv3d):
 
 
 class OutputLayer(nn.Linear):
-    """Linear layer behind the convolutions, a class of its own for the same reason."""
+    """Linear layer after the convolutions, a class of its own so that its initialisation can be told from others."""

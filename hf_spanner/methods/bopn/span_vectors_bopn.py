@@ -13,8 +13,8 @@ class SpanVectors(nn.Module):
     """Vectors x_ij = ReLU(W [v_ij ; e_ij] + b) of pairs of words, for a block of first and last words at a time.
 
     v_ij = gamma_j * Norm(h_i) + lambda_j (Eq. 1), with gamma and lambda linear in h_j; e_ij is the region embedding
-    and, as an option, a distance embedding. W acts on v and e apart, so e is never spread over the pairs before it.
-    Dropout on v is `pair_dropout`; on e it acts once for each entry and block.
+    and, as an option, a distance embedding. W acts on v and on e by itself, so e is never spread over the pairs before
+    it. Dropout on v is `pair_dropout`; on e it acts once for each entry and block.
 
     Args:
         config: `region_embedding_size`, `distance_embedding_size`, `biaffine_size`, `biaffine_dropout`.
@@ -82,11 +82,11 @@ class ReluLayer(nn.Linear):
 
 
 class PairEmbedding(nn.Embedding):
-    """Embedding of what a pair of words shares; a class of its own for its initialisation."""
+    """Embedding of what a pair of words shares, a class of its own so that its initialisation can differ."""
 
 
 def pair_dropout(vectors: Tensor, rate: float) -> Tensor:
-    """Dropout over pairs of words from random numbers of the words alone: a number for each pair costs ten times more.
+    """Dropout over pairs of words from random numbers of words alone, as a number for each pair costs ten times more.
 
     An entry of pair (i, j) is dropped where u_i + v_j modulo 2^16 is small, with u and v uniform for each word and
     entry. So each is dropped at the rate, and any two of different pairs independently of each other.
@@ -96,15 +96,15 @@ def pair_dropout(vectors: Tensor, rate: float) -> Tensor:
         rate: In (0, 1), rounded to a multiple of 2^-16.
 
     Returns:
-        (B, R, C, d), what is kept scaled up so that means stay.
+        (B, R, C, d); what is kept is scaled up so that the means stay.
     """
     batch_size, num_rows, num_columns, size = vectors.shape
     shapes = (batch_size, num_rows, 1, size), (batch_size, 1, num_columns, size)
-    of_rows, of_columns = (
+    row_numbers, column_numbers = (
         torch.randint(-(2**15), 2**15, shape, dtype=torch.int16, device=vectors.device) for shape in shapes
     )
     num_dropped = round(rate * 2**16)  # of the 2^16 values, the lowest
-    is_kept = of_rows + of_columns >= num_dropped - 2**15  # the sum wraps around
+    is_kept = row_numbers + column_numbers >= num_dropped - 2**15  # the sum wraps around
     return vectors * is_kept * (1 / (1 - num_dropped / 2**16))
 
 

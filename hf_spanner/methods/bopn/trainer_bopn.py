@@ -21,8 +21,8 @@ class BOPNTrainingArguments(SpanNERTrainingArguments):
 class BOPNTrainer(SpanNERTrainer):
     """Logs how well each offset label is learnt, and what the votes are worth.
 
-    * `accuracy_<label>`: share of the cells of a label, as in `offset_names`, that are predicted so; upper triangle
-      only, since decoding reads no other.
+    * `accuracy_<label>`: share of the cells of a label, as in `offset_names`, that are predicted to have it;
+      upper triangle only, since decoding reads no other.
     * `vote_reach`: share of gold spans that perfect labels would recover by votes if their centre were missed.
     * `vote_recall`: the same with the predicted labels.
 

@@ -41,8 +41,8 @@ def voted_entities(
             with a vote that passes the rules of the paper, see `passes_rules`. `all`: also spans with any vote.
         min_votes: Start votes or end votes that are enough.
         pool_votes: Count both together.
-        confidence: `label`: probability of the centre label, of a span without one the mean probability of its votes.
-            `sum`: probability as a centre plus the mean probability of the votes, at most 1.
+        confidence: `label`: probability of the centre label or, for a span without one, the mean probability of its
+            votes. `sum`: probability as a centre plus the mean probability of the votes, at most 1.
 
     Returns:
         Each entity once.
@@ -55,20 +55,20 @@ def voted_entities(
         is_kept = passes_rules(best, is_upper, cells, labels, max_offset)
         cells, labels, moves = cells[is_kept], labels[is_kept], moves[is_kept]
     probabilities = logits[cells.unbind(dim=1)].float().softmax(dim=-1)  # (P, L)
-    of_label = probabilities.gather(1, labels[:, None])[:, 0]  # (P,)
+    label_probabilities = probabilities.gather(1, labels[:, None])[:, 0]  # (P,)
     places, entity = _entity_places(cells, moves, best.shape).unique(return_inverse=True)  # (K,), (P,)
     is_centre = (moves == 0).all(dim=1)  # (P,)
     kinds = torch.stack([is_centre, moves[:, 0] != 0, moves[:, 1] != 0], dim=1)  # (P, 3)
     counts = kinds.new_zeros(len(places), 3, dtype=torch.long).index_add_(0, entity, kinds.long())  # (K, 3)
     has_centre, num_votes = counts[:, 0] > 0, counts[:, 1:]
     weight = num_votes.sum(dim=1)  # (K,)
-    mean_vote = _sums(of_label * ~is_centre, entity, len(places)) / weight.clamp(min=1)  # (K,)
+    mean_vote = _sums(label_probabilities * ~is_centre, entity, len(places)) / weight.clamp(min=1)  # (K,)
     spans = torch.stack(torch.unravel_index(places, best.shape), dim=1)  # (K, 4)
     if confidence == "sum":
-        as_centre = logits[spans.unbind(dim=1)].float().softmax(dim=-1)[:, 2 * max_offset]  # (K,)
-        scores = (as_centre + mean_vote).clamp(max=1)
+        centre_probabilities = logits[spans.unbind(dim=1)].float().softmax(dim=-1)[:, 2 * max_offset]  # (K,)
+        scores = (centre_probabilities + mean_vote).clamp(max=1)
     else:
-        scores = torch.where(has_centre, _sums(of_label * is_centre, entity, len(places)), mean_vote)
+        scores = torch.where(has_centre, _sums(label_probabilities * is_centre, entity, len(places)), mean_vote)
     enough = min_votes if decode_mode == "votes" else 1
     most_votes = weight if pool_votes else num_votes.amax(dim=1)  # (K,)
     is_entity = has_centre | (most_votes >= enough)
@@ -97,7 +97,7 @@ def labelled_cells(best: Tensor, is_upper: Tensor, max_offset: int, *, centres_o
 
 
 def passes_rules(best: Tensor, is_upper: Tensor, cells: Tensor, labels: Tensor, max_offset: int) -> Tensor:
-    """Which votes pass the two rules of section 3.3, read as precisely as their one sentence each allows.
+    """Which votes pass the two rules of section 3.3, read as precisely as the one sentence on each of them allows.
 
     1. "Align with their nearest center span": if predicted centres share a boundary with the cell within S words, the
        vote is for one of the nearest. Without such a centre it stays.
@@ -123,12 +123,12 @@ def passes_rules(best: Tensor, is_upper: Tensor, cells: Tensor, labels: Tensor, 
     is_centre = is_span & (best[sentence, firsts, lasts, types] == 2 * max_offset)  # (P, L - 1)
     nearest = distances.where(is_centre, max_offset + 1).amin(dim=1)  # (P,)
     has_near_centre = nearest <= max_offset
-    own_move, own_distance = moves[labels], distances[labels]  # (P, 2), (P,)
-    is_aligned = is_centre.gather(1, labels[:, None])[:, 0] & (own_distance == nearest)
-    step = own_move.sign()
+    vote_moves, vote_distances = moves[labels], distances[labels]  # (P, 2), (P,)
+    is_aligned = is_centre.gather(1, labels[:, None])[:, 0] & (vote_distances == nearest)
+    step = vote_moves.sign()
     nearer_first, nearer_last = (cells[:, 1:3] - step).unbind(dim=1)  # (P,), between the cell and its legal entity
-    nearer_move = moves[best[cells[:, 0], nearer_first, nearer_last, cells[:, 3]]]  # (P, 2)
-    is_ordered = (own_distance < 2) | (nearer_move == own_move - step).all(dim=1)
+    nearer_moves = moves[best[cells[:, 0], nearer_first, nearer_last, cells[:, 3]]]  # (P, 2)
+    is_ordered = (vote_distances < 2) | (nearer_moves == vote_moves - step).all(dim=1)
     return (is_aligned | ~has_near_centre) & is_ordered
 
 

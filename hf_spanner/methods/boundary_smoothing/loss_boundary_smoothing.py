@@ -28,7 +28,7 @@ def smoothed_targets(labels: Tensor, is_legal: Tensor, *, epsilon: float, distan
 
     Paper: section 3.2 and Figure 1b. The gold span keeps 1 - epsilon, ring d = 1..D shares epsilon / D. What would fall
     on an illegal span returns to the gold span, contributions of several gold spans add up, and a cell above 1 is
-    divided by its sum (official code, not in the paper). None is the rest.
+    divided by its sum (official code, not in the paper). None gets the rest.
 
     Args:
         labels: (B, G, 3) long gold (start, end, label), half-open, legal and each once; padding -100.
@@ -81,7 +81,7 @@ def boundary_smoothing_loss(logits: Tensor, targets: Tensor, is_legal: Tensor) -
 
 
 def target_entropy(targets: Tensor, is_legal: Tensor) -> Tensor:
-    """The least that the loss can be, 0 with hard targets; beyond it lies the divergence of the model.
+    """The least value of the loss, 0 with hard targets; what the loss has above it is the divergence of the model.
 
     Args:
         targets: (B, N, N, C + 1) float32.

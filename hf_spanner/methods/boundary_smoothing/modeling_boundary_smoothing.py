@@ -21,8 +21,9 @@ from hf_spanner.methods.boundary_smoothing.loss_boundary_smoothing import (
 class BoundarySmoothingModel(SpanNERModel):
     """Every span gets a distribution over types and none from its two boundary words and its width.
 
-    Time after the encoder: O(N C d^2 + N^2 C d). Memory: O(N^2 C) a sentence; boundary vectors of a pair are never put
-    side by side. `logits` of its output is (B, N, N, C + 1), cell (i, j) the span of words i to j, none last.
+    Time after the encoder: O(N C d^2 + N^2 C d). Memory: O(N^2 C) a sentence; the two boundary vectors of a
+    pair are never joined into one. `logits` of its output is (B, N, N, C + 1), cell (i, j) the span of words i to j,
+    none last.
     """
 
     config: BoundarySmoothingConfig
@@ -40,13 +41,13 @@ class BoundarySmoothingModel(SpanNERModel):
     def score_spans(
         self, words: Tensor, word_mask: Tensor, labels: Tensor | None, decoding: Mapping[str, Any]
     ) -> SpanNEROutput:
-        """Logits of all spans (Eq. 1); `labels` and `decoding` have no part in them."""
+        """Logits of all spans (Eq. 1); they do not depend on `labels` and `decoding`."""
         starts = self.start_layer(self.dropout(words)).relu()  # (B, N, d)
         ends = self.end_layer(self.dropout(words)).relu()  # (B, N, d)
         return SpanNEROutput(logits=self.biaffine(starts, ends), word_mask=word_mask)
 
     def compute_loss(self, output: SpanNEROutput, labels: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Cross entropy with smoothed targets summed over a sentence's spans (Eq. 4), and in training its floor."""
+        """Cross entropy with smoothed targets summed over a sentence's spans (Eq. 4); in training also its floor."""
         is_legal = legal_spans(output.word_mask)
         targets = smoothed_targets(
             labels,
@@ -71,7 +72,7 @@ class BoundarySmoothingModel(SpanNERModel):
 
     @property
     def limits(self) -> Limits:
-        """The softmax gives one type a span."""
+        """The softmax gives each span one type."""
         return Limits(one_label=True)
 
     @torch.no_grad()
@@ -96,8 +97,8 @@ class BoundaryLayer(nn.Linear):
 class Biaffine(nn.Module):
     """Scores of all (start, end) pairs: r_ij = h_i U h_j + W [h_i ; h_j ; w_{j-i}] + b (Eq. 1), none last.
 
-    W acts on its three parts apart, so no (N, N, 2 d + d_w) tensor is built; the part on the end vectors is the bias of
-    the product with U. Dropout on the width embedding acts once for each width of a batch.
+    W acts on each of its three parts by itself, so no (N, N, 2 d + d_w) tensor is built; the part on the end vectors is
+    the bias of the product with U. Dropout on the width embedding acts once for each width of a batch.
 
     Args:
         config: `affine_size`, `affine_dropout`, `width_embedding_size`, `max_width`, `num_labels`.

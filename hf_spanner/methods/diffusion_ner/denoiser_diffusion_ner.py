@@ -9,8 +9,8 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 
 from hf_spanner.methods.diffusion_ner.configuration_diffusion_ner import DiffusionNERConfig
 
-# Numbers of the (B, K, N, h) fusion of spans and words that exist at a time: on a CPU what fits a core's cache,
-# elsewhere 64 MiB, so that few kernels are started.
+# How many numbers of the (B, K, N, h) fusion of spans and words exist at a time: on a CPU as many as fit a core's
+# cache, elsewhere 64 MiB, so that few kernels are started.
 CPU_CHUNK, CHUNK = 2**19, 2**24
 LOWEST = torch.finfo(torch.float32).min
 
@@ -117,7 +117,7 @@ class BoundaryPooling(nn.Module):
 
     Args:
         size: h.
-        dropout: Behind both projections.
+        dropout: Rate after both projections.
     """
 
     def __init__(self, size: int, dropout: float) -> None:
@@ -226,7 +226,7 @@ class Attention(nn.Module):
         return self._heads(self.value(vectors))
 
     def forward(self, vectors: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-        """(B, K, h) of (B, K, h) vectors that ask; the mask (B, 1, 1, M) is bool or added to the scores."""
+        """(B, K, h) answers to (B, K, h) vectors that ask; the mask (B, 1, 1, M) is bool or added to the scores."""
         queries = self._heads(self.query(vectors))  # (B, heads, K, h / heads)
         rate = self.dropout.p if self.training else 0.0
         seen = scaled_dot_product_attention(queries, keys, values, attn_mask=mask, dropout_p=rate)
@@ -299,15 +299,15 @@ class FusionScores(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Gradients of words, spans and weight, from that of the scores."""
         words, spans, weight = ctx.saved_tensors
-        of_words, of_spans = torch.zeros_like(words), torch.zeros_like(spans)
+        word_gradients, span_gradients = torch.zeros_like(words), torch.zeros_like(spans)
         with torch.autocast(words.device.type, enabled=False):
             for rows, columns in chunks(spans.shape[1], words):
                 is_active = words[rows, None] > -spans[rows, columns, None]  # (b, k, N, h)
                 active = gradients[0][rows, columns, :, None] * is_active
-                of_words[rows] += active.sum(dim=1)
-                of_spans[rows, columns] = active.sum(dim=2)
-            of_weight = (of_words * words).sum(dim=(0, 1)) + (of_spans * spans).sum(dim=(0, 1))
-            return of_words * weight, of_spans * weight, of_weight
+                word_gradients[rows] += active.sum(dim=1)
+                span_gradients[rows, columns] = active.sum(dim=2)
+            weight_gradient = (word_gradients * words).sum(dim=(0, 1)) + (span_gradients * spans).sum(dim=(0, 1))
+            return word_gradients * weight, span_gradients * weight, weight_gradient
 
 
 def chunks(num_spans: int, words: Tensor) -> list[tuple[slice, slice]]:

@@ -37,14 +37,14 @@ def matching_costs(left: Tensor, right: Tensor, types: Tensor, gold: Tensor) -> 
 def matched_gold(costs: Tensor, span_mask: Tensor | None, *, repeat_targets: bool) -> Tensor:
     """The gold span that each noisy span is matched with, at the lowest total cost (Hungarian algorithm, Appendix A).
 
-    The paper's "empty" targets cost nothing, so spans beyond the gold ones stay without. Each sentence is solved by
+    The paper's "empty" targets cost nothing, so spans beyond the gold ones stay unmatched. Each sentence is solved by
     itself; all costs travel to the host in one copy.
 
     Args:
         costs: (B, K, G), infinite for padding of gold.
         span_mask: (B, K) bool, spans that exist; None: all.
-        repeat_targets: Repeat the gold spans of a sentence up to the number of its noisy spans, the first ones once
-            more where they do not divide it (official configurations).
+        repeat_targets: Repeat the gold spans of a sentence up to the number of its noisy spans; where they do not
+            divide it, the first ones are repeated once more (official configurations).
 
     Returns:
         (B, K) long index into G; -1 for spans matched with none.
@@ -147,8 +147,8 @@ def denoising_losses(
     is_matched = matched >= 0
     mask = torch.ones_like(is_matched) if span_mask is None else span_mask
     places = matched.clamp(min=0)[..., None].expand(-1, -1, 3)
-    of_spans = gold.gather(1, places)  # (B, K, 3)
-    starts, lasts, labels = of_spans[..., 0].clamp(min=0), (of_spans[..., 1] - 1).clamp(min=0), of_spans[..., 2]
+    paired = gold.gather(1, places)  # (B, K, 3)
+    starts, lasts, labels = paired[..., 0].clamp(min=0), (paired[..., 1] - 1).clamp(min=0), paired[..., 2]
     losses = boundary_losses(left, starts, word_mask, kind=boundary_loss)
     losses = losses + boundary_losses(right, lasts, word_mask, kind=boundary_loss)  # (B, K)
     boundary = losses.masked_fill(~is_matched, 0.0).sum(dim=1) / is_matched.sum(dim=1).clamp(min=1)
@@ -174,8 +174,8 @@ def denoising_parts(path: Tensor, matched: Tensor, gold: Tensor) -> dict[str, Te
     for name, place in (("iou_noisy", 0), ("iou_denoised", -1)):
         spans = path[:, place]  # (B, K, 2)
         overlaps = span_iou(torch.stack([spans[..., 0], spans[..., 1] + 1], dim=-1), gold[..., :2])  # (B, K, G)
-        of_matched = overlaps.gather(2, matched.clamp(min=0)[..., None])[..., 0]  # (B, K)
-        total = of_matched.clamp(min=0).masked_fill(~is_matched, 0.0).sum(dim=1)
+        matched_overlaps = overlaps.gather(2, matched.clamp(min=0)[..., None])[..., 0]  # (B, K)
+        total = matched_overlaps.clamp(min=0).masked_fill(~is_matched, 0.0).sum(dim=1)
         parts[name] = total / counts.clamp(min=1)
         parts[TOTAL + name] = (counts > 0).float()
     return parts

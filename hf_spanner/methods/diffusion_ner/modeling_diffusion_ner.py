@@ -51,7 +51,7 @@ class DiffusionNEROutput(SpanNEROutput):
         path: (B, S + 1, R K, 2) long, first and last word: noise, then the prediction of each of S steps.
     """
 
-    # always set; ModelOutput wants a default of None behind its first field
+    # always set; ModelOutput wants a default of None after its first field
     left: Tensor = None  # type: ignore[assignment]
     right: Tensor = None  # type: ignore[assignment]
     span_mask: Tensor | None = None
@@ -117,8 +117,8 @@ class DiffusionNERModel(SpanNERModel):
     def candidate_spans(self, output: DiffusionNEROutput, decoding: Mapping[str, Any]) -> Tensor:
         """(B, P, 4) packed: denoised spans with a type, left before right, whose probabilities sum to more than phi.
 
-        Section 4.3. Of equal boundaries in one draw the one with the larger type probability stays. The score is the
-        confidence that the settings name, averaged over the draws.
+        Section 4.3. Among equal boundaries in one draw, the span with the largest type probability stays. The score is
+        the confidence that the settings name, averaged over the draws.
         """
         left, right, types = self._probabilities(output)
         (left, starts), (right, lasts), (type_scores, labels) = (scores.max(dim=-1) for scores in (left, right, types))
@@ -194,7 +194,9 @@ class DiffusionNERModel(SpanNERModel):
                 noise = normal_numbers(keys, stream, (num_spans, 2)).flatten(1, 2) if eta > 0 else None
                 noisy = ddim_step(noisy, clean, levels[time], levels[later], eta=eta, noise=noise)
                 spans = discrete_spans(noisy, lengths, **self.form)
-        types, left, right = (gathered(of_rows, places) for of_rows in (self.denoiser.types(vectors), left, right))
+        types, left, right = (
+            gathered(row_values, places) for row_values in (self.denoiser.types(vectors), left, right)
+        )
         span_mask = None if span_mask is None else span_mask.repeat(1, num_draws)
         return self._output(sentence, path, types, left, right, span_mask)
 
@@ -239,7 +241,7 @@ def wanted_spans(lengths: Tensor, num_words: int, decoding: Mapping[str, Any]) -
 
 
 def distinct_spans(spans: Tensor, span_mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """The different ones among the noisy spans of each draw.
+    """The noisy spans of each draw, equal ones taken once.
 
     Equal spans of a draw get equal vectors, so each is computed once; in self-attention it counts as often as it
     occurs. This changes no score and saves most of the work where steps have drawn the spans together.

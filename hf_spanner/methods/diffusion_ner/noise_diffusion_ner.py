@@ -18,7 +18,7 @@ def text_keys(seed: int, lengths: Tensor, contents: Tensor | None = None) -> Ten
 
     Args:
         seed: At least 0, below 2^63.
-        lengths: (B,) long, words of each text, which is all that tells texts apart at inference.
+        lengths: (B,) long, words of each text; nothing else tells texts apart at inference.
         contents: (B,) long that tells apart texts of one length, or None.
     """
     keys = mixed(lengths + mixed_number(seed))
@@ -34,7 +34,7 @@ def bag_keys(rows: Tensor, is_real: Tensor) -> Tensor:
 
 
 def branched(keys: Tensor, num_branches: int) -> Tensor:
-    """(*keys, num_branches) long, keys of independent draws, the first ones the same for any number of them."""
+    """(*keys, num_branches) long, keys of independent draws; the first ones are the same for any number of draws."""
     return mixed(keys[..., None] ^ mixed(torch.arange(num_branches, device=keys.device)))
 
 

@@ -103,12 +103,12 @@ def expanded_boundaries(
     """x_0: K rows of clean boundaries from the N gold spans of each sentence (section 4.1).
 
     `repetition` gives floor(K / N) copies of each gold span, the remainder spread at random. `random` gives each gold
-    span once and fills up with draws of mean 1/2 and deviation 1/6 in the unit interval (official code). Of more than K
-    gold spans a random part is taken. A sentence without gold has one row, the whole sentence (official code). Rows
-    stand in random order, so that their number tells nothing.
+    span once and fills up with draws of mean 1/2 and deviation 1/6 in the unit interval (official code). If there are
+    more than K gold spans, a random part is taken. A sentence without gold has one row, the whole sentence (official
+    code). The rows stand in random order, so that the place of a row tells nothing.
 
     Args:
-        gold: (B, G, 3) long (start, end, label), half-open, padding -100 behind, G at least 1.
+        gold: (B, G, 3) long (start, end, label), half-open, padding -100 after them, G at least 1.
         lengths: (B,) long, M.
         keys: (B,) long, of which random numbers are drawn.
         num_spans: K.

@@ -76,10 +76,10 @@ class DiffusionNERTrainer(SpanNERTrainer):
                 f"got lr_scheduler_type = {self.args.lr_scheduler_type}"
             )
         num_frozen = num_training_steps * self.args.freeze_encoder_epochs / self.args.num_train_epochs
-        of_encoder = {id(parameter) for parameter in self.model.word_encoder.encoder.parameters()}
+        encoder_parameters = {id(parameter) for parameter in self.model.word_encoder.encoder.parameters()}
         groups = scheduler.optimizer.param_groups
         factors = [
-            frozen_first(factor, num_frozen) if id(group["params"][0]) in of_encoder else factor
+            frozen_first(factor, num_frozen) if id(group["params"][0]) in encoder_parameters else factor
             for factor, group in zip(scheduler.lr_lambdas, groups, strict=True)
         ]
         self.lr_scheduler = LambdaLR(scheduler.optimizer, factors)
@@ -89,7 +89,7 @@ class DiffusionNERTrainer(SpanNERTrainer):
 def frozen_first(factor: Any, num_frozen: float) -> Any:
     """A schedule that is 0 before step `num_frozen` and the given one from there on."""
 
-    def of_step(step: int) -> float:
+    def factor_at(step: int) -> float:
         return 0.0 if step < num_frozen else factor(step)
 
-    return of_step
+    return factor_at

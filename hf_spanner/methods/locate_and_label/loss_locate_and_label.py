@@ -25,7 +25,7 @@ class Assignment:
 
 
 def is_first_label(gold: Tensor) -> Tensor:
-    """(B, G) bool: rows of (B, G, 3) sorted gold that are no padding and no further label of the span before them."""
+    """(B, G) bool: rows of (B, G, 3) sorted gold that are neither padding nor another label of the span before."""
     is_new = (gold[:, 1:, :2] != gold[:, :-1, :2]).any(dim=-1)  # (B, G - 1)
     return torch.cat([torch.ones_like(gold[:, :1, 0], dtype=torch.bool), is_new], dim=1) & (gold[..., 0] >= 0)
 
@@ -48,7 +48,7 @@ def assign_gold(spans: Tensor, labels: Tensor) -> Assignment:
 
 
 def paired_iou(first: Tensor, second: Tensor) -> Tensor:
-    """(...) float32 IoU of spans (..., 2) with as many others, one to one."""
+    """(...) float32 IoU of each span (..., 2) of one set with its partner in another set of equal size."""
     one_to_one = span_iou(first.reshape(-1, 1, 2), second.reshape(-1, 1, 2))  # (P, 1, 1)
     return one_to_one.view(first.shape[:-1])
 
@@ -69,7 +69,7 @@ def sampled_negatives(is_negative: Tensor, num_negatives: Tensor, keys: Tensor) 
 
 
 def fixed_keys(spans: Tensor) -> Tensor:
-    """(B, K) float32 in [0, 1) that depend on (B, K, 2) spans only: outside training the sample is always the same."""
+    """(B, K) float32 in [0, 1) that depend only on (B, K, 2) spans: outside training the sample is always the same."""
     mixed = (spans[..., 0] * 7_919 + spans[..., 1] * 104_729) * 2_654_435_761 % (1 << 32)
     return mixed.float() / (1 << 32)
 
@@ -137,7 +137,7 @@ def moved_spans(spans: Tensor, offsets: Tensor, lengths: Tensor) -> Tensor:
         lengths: (...) long, words of each span's sentence.
 
     Returns:
-        (..., 2) long; the start may lie at or behind the end, which makes the span illegal.
+        (..., 2) long; the start may lie at or after the end, which makes the span illegal.
     """
     limit = lengths[..., None]
     # the paper's end is inclusive and stops at L - 1

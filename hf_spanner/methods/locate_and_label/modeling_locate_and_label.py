@@ -63,8 +63,8 @@ class LocateAndLabelModel(SpanNERModel):
 
     Time after the encoder: O(K d h) with K seeds, K below N times the longest seed, so linear in N; at inference the
     classifier runs on proposals only. Memory: O(K (d + h) + N d log N) a sentence; with gold also one (K, G) table.
-    The three parts of a head's input are never put side by side: its first layer acts on each apart, on boundary words
-    once a word.
+    The three parts of a head's input are never joined: its first layer acts on each part by itself, and on a boundary
+    word once for each word.
     """
 
     config: LocateAndLabelConfig
@@ -97,11 +97,11 @@ class LocateAndLabelModel(SpanNERModel):
         return output
 
     def compute_loss(self, output: LocateAndLabelOutput, labels: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """The four weighted losses, each a mean over the seeds of a sentence that it concerns.
+        """The four weighted losses, each a mean over those seeds of a sentence that it concerns.
 
-        Gold that is no seed takes part as a positive one that has not to move (official code, not in the paper). Parts
-        are the losses of the heads there are, not weighted, how many positive seeds the filter keeps (`filter_recall`),
-        and how many of these are moved exactly (`exact_moves`).
+        Gold that is no seed takes part as a positive seed that does not have to move (official code, not in the paper).
+        The parts are the unweighted losses of the existing heads, how many positive seeds the filter keeps
+        (`filter_recall`), and how many of these are moved exactly (`exact_moves`).
         """
         config = self.config
         assert output.seeds is not None
@@ -153,7 +153,7 @@ class LocateAndLabelModel(SpanNERModel):
         return weights
 
     def candidate_spans(self, output: LocateAndLabelOutput, decoding: Mapping[str, Any]) -> Tensor:
-        """(B, K, 4) packed: classified proposals, equal ones merged, that Soft-NMS leaves.
+        """(B, K, 4) packed: classified proposals that Soft-NMS leaves, with equal ones merged.
 
         The score is the classifier's probability; its decay by Soft-NMS only orders and drops.
         """
@@ -172,7 +172,7 @@ class LocateAndLabelModel(SpanNERModel):
 
     @property
     def limits(self) -> Limits:
-        """One type a span, and without a regressor no span longer than the longest seed."""
+        """Each span has one type, and without a regressor none is longer than the longest seed."""
         return Limits(one_label=True, max_length=None if self.config.use_regressor else self.config.max_seed_length)
 
     @torch.no_grad()
@@ -194,14 +194,14 @@ class LocateAndLabelModel(SpanNERModel):
         if self.regressor is not None:
             last_word = word_lengths(word_mask) - 1  # (B,)
             places = torch.arange(words.shape[1], device=words.device)
-            behind = (places + 1).minimum(last_word[:, None])  # (B, N)
+            next_places = (places + 1).minimum(last_word[:, None])  # (B, N)
             before = torch.cat([words[:, :1], words[:, :-1]], dim=1)
-            after = words.gather(1, behind[..., None].expand_as(words))
+            after = words.gather(1, next_places[..., None].expand_as(words))
             offsets = self.regressor(pooled, before, after, starts, lasts)
         return logits, offsets
 
     def _training_spans(self, output: LocateAndLabelOutput, gold: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Spans, filter logits, moves and legality of training's seeds and, behind them, of gold that is no seed."""
+        """Spans, filter logits, moves and legality of the training seeds and, after them, of gold that is no seed."""
         assert output.words is not None
         assert output.maxima is not None
         assert output.seeds is not None
@@ -263,7 +263,7 @@ class LocateAndLabelModel(SpanNERModel):
 
 
 class PartLayer(nn.Linear):
-    """One of the three parts of a head's first layer; a class of its own for its initialisation, as `OutputLayer`."""
+    """One of the three parts of a head's first layer; a class of its own, as `OutputLayer`, for its initialisation."""
 
 
 class OutputLayer(nn.Linear):
@@ -273,8 +273,8 @@ class OutputLayer(nn.Linear):
 class SpanHead(nn.Module):
     """Linear, GELU, Linear on [maximum ; left word ; right word] of each span, with dropout in front.
 
-    The first layer acts on the three parts apart: on the words before they are gathered. So dropout on a boundary word
-    is drawn once a word and not once a span.
+    The first layer acts on each of the three parts by itself, and on words before they are gathered. So dropout on a
+    boundary word is drawn once for each word and not once for each span.
 
     Args:
         config: `head_size`, `head_dropout`.
@@ -330,10 +330,10 @@ def is_legal_span(spans: Tensor, word_mask: Tensor) -> Tensor:
 
 
 def kept_spans(table: np.ndarray, scores: np.ndarray, decoding: Mapping[str, Any] | None) -> list[Span]:
-    """Spans of one sentence that Soft-NMS keeps; without settings all.
+    """Spans of one sentence that Soft-NMS keeps; without settings it keeps all.
 
     Args:
-        table: (E, 3) int, start, end, label; a (start, end) once.
+        table: (E, 3) int, start, end, label; each (start, end) occurs once.
         scores: (E,) float, probabilities.
         decoding: `nms_iou`, `nms_decay` and `nms_threshold`, or None.
     """

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def soft_nms(spans: np.ndarray, scores: np.ndarray, *, iou: float, decay: float, threshold: float) -> np.ndarray:
-    """Scores after each span was decayed by the better ones that it overlaps.
+    """Scores after each span has been decayed by the better ones that it overlaps.
 
     Spans are taken from a priority queue, the best first. Each taken span multiplies the score of every span left in
     the queue that it overlaps by at least `iou`. The queue ends with the first score that is not above the threshold.
@@ -32,7 +32,7 @@ def soft_nms(spans: np.ndarray, scores: np.ndarray, *, iou: float, decay: float,
     while queue:
         negative, *_, place = heappop(queue)
         if not is_left[place] or -negative != current[place]:
-            continue  # decayed since it was put there
+            continue  # its score has decayed since it was put there
         if current[place] <= threshold:
             break
         taken[place], is_left[place] = current[place], False

@@ -22,5 +22,5 @@ class LocateAndLabelTrainer(SpanNERTrainer):
     """Logs the four losses unweighted, `filter_recall` and `exact_moves`.
 
     `filter_recall` is the share of positive seeds that the filter keeps, `exact_moves` the share of these proposals
-    whose moved boundaries are those of the gold span. Of a head that does not exist nothing is logged.
+    whose moved boundaries are those of the gold span. Nothing is logged for a head that does not exist.
     """
