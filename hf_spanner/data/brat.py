@@ -110,10 +110,10 @@ def _text_bound_problem(bound: TextBound, text: str) -> Problem | None:
         problem = entity_problem(start, end, bound.label, length=len(text), unit="characters", field="span")
         if problem is not None:
             return problem
-    found = " ".join(text[start:end] for start, end in bound.fragments)
-    if found.split() != bound.surface.split():
+    text_surface = " ".join(text[start:end] for start, end in bound.fragments)
+    if text_surface.split() != bound.surface.split():
         hint = "; the offsets may count a Windows line break as one character" if "\r\n" in text else ""
-        return Problem("surface", "surface", bound.surface, f"{found!r}, as the text has it{hint}")
+        return Problem("surface", "surface", bound.surface, f"{text_surface!r}, as the text has it{hint}")
     return None
 
 

@@ -1,4 +1,4 @@
-"""Character spans to word spans: edges trimmed, borders checked."""
+"""Turns character spans into word spans: edges are trimmed and borders checked."""
 
 from bisect import bisect_left, bisect_right
 from typing import NamedTuple
@@ -37,7 +37,7 @@ class SplitText:
         return [self.text[start:end] for start, end in zip(self.starts, self.ends, strict=True)]
 
     def words_under(self, start: int, end: int) -> tuple[int, int]:
-        """The words that share a character with a span, half-open; empty where it covers none."""
+        """The half-open range of the words that share a character with a span, empty where it covers none."""
         return bisect_right(self.ends, start), bisect_left(self.starts, end)
 
     def word_span(self, entity: CharEntity, field: str, place: str, reading: Reading) -> tuple[int, int, str] | None:

@@ -1,4 +1,4 @@
-"""CoNLL columns and TSV: a word a line with its tag, a blank line between sentences, -DOCSTART- between documents."""
+"""CoNLL columns and TSV: a word with its tag on each line, blank lines between sentences, -DOCSTART- between documents."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -77,7 +77,7 @@ def _blocks(path: Path) -> Iterator[Block]:
     lines: list[tuple[int, str]] = []
     for number, line in text_lines(path):
         is_mark = line.lstrip().startswith(DOCUMENT_MARK) and line.split()[0] == DOCUMENT_MARK
-        is_mark = is_mark and not has_bare_return(line)  # as part of a sentence it is refused
+        is_mark = is_mark and not has_bare_return(line)  # it is refused as part of a sentence
         if line.strip() and not is_mark:
             lines.append((number, line))
             continue

@@ -1,4 +1,4 @@
-"""JSON lines: one record a line."""
+"""JSON lines: each line is one record."""
 
 import json
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def json_records(path: Path, reading: Reading) -> Iterator[tuple[str, dict[str, 
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of some pairs; of a repeated key, JSON would keep the last value alone."""
+    """The object of some pairs; a repeated key is refused, since JSON would keep its last value alone."""
     values = dict(pairs)
     if len(values) < len(pairs):
         keys = [key for key, _ in pairs]

@@ -31,11 +31,11 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
                     line = line.removeprefix(codecs.BOM_UTF8)
                 yield number, decoded(line.removesuffix(b"\n").removesuffix(b"\r"), str(path), number)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise ValueError(f"{path}, behind line {number}: damaged gzip data ({error})") from error
+            raise ValueError(f"{path}, after line {number}: damaged gzip data ({error})") from error
 
 
 def has_bare_return(line: str) -> bool:
-    r"""Whether a "\r" stands inside a line; it may be the line end of an old system, and several lines came as one."""
+    r"""Whether a "\r" stands inside a line; it may be the line end of an old system, which makes one line of many."""
     return "\r" in line and "\r" in line.rstrip()
 
 

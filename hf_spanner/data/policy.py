@@ -55,7 +55,7 @@ class ReadOptions:
 
 @dataclass
 class ReadReport:
-    """What a reading gave, dropped and changed.
+    """What a reading has given, dropped and changed.
 
     Attributes:
         num_rows: Rows given.

@@ -1,4 +1,4 @@
-"""Any source of annotated sentences to rows: `read_rows` streams one file, `load_rows` gives a dataset."""
+"""From any source of annotated sentences to rows: `read_rows` streams one file, `load_rows` gives a dataset."""
 
 import functools
 import glob
@@ -128,7 +128,7 @@ def load_rows(
     Args:
         source: A file; a folder with `train`, `validation` (`dev`) or `test` files, BRAT pairs, or a saved dataset; a
             dataset with `tokens` and `ner_tags` or `entities`; or the name of a dataset on the Hub.
-        split: Which split of a folder or of the Hub; None where there is one only.
+        split: Which split of a folder or of the Hub; None where there is only one.
         subset: Configuration of a dataset on the Hub.
         format: As in `read_rows`, and so are all further choices.
         scheme: Tag scheme or "auto".
@@ -211,9 +211,9 @@ def _file_rows(path: Path, format: Format | None, reading: Reading) -> Iterator[
 
 
 def _parquet(path: Path) -> IterableDataset:
-    """Dataset of one file, streamed, so that no copy stays behind in the cache of datasets."""
+    """Dataset of one file, streamed, so that no copy stays in the cache of datasets."""
     name = str(path.absolute())
-    if "::" in name:  # datasets reads another file then
+    if "::" in name:  # datasets would then read another file
         raise ValueError(f"path {name} must not hold '::' for parquet")
     return load_dataset("parquet", data_files=glob.escape(name), split="train", streaming=True)
 

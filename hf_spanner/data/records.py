@@ -1,4 +1,4 @@
-"""Records (of JSON lines or of a dataset) to rows. The fields present say which form a record has."""
+"""Turns records (of JSON lines or of a dataset) into rows. The fields of a record say which form it has."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
@@ -22,7 +22,8 @@ def record_rows(records: Iterable[PlacedRecord], source: str, reading: Reading) 
       * `tokens` with `entities`: {start, end, label} or [start, end, label] in words, end exclusive;
       * `tokens` with `ner_tags`: one tag (a string) per word;
       * `tokenized_text` with `ner`: [start, end, label] in words, end inclusive (GLiNER);
-      * `text` with `entities`: as the first in characters; an entity may hold its surface as `text`, which is checked.
+      * `text` with `entities`: as in the first form, but in characters; an entity may hold its surface as `text`, which
+        is checked.
     `id` and `document` are kept; other fields are not read.
 
     Args:
@@ -154,7 +155,7 @@ def _entity_items(
 ) -> list[tuple[str, tuple[Any, Any, Any, Any]]] | None:
     """Name and (start, end, label, surface) of each entity of a record, values unchecked; None if there is no list."""
     entities = record.get(field)
-    if isinstance(entities, dict):  # how the Sequence of a dataset reads back: a list per key
+    if isinstance(entities, dict):  # a Sequence of a dataset is read back as a list per key
         keys = ["start", "end", "label"] + ["text"] * (entities.get("text") is not None)
         columns = [entities[key] for key in keys if isinstance(entities.get(key), list)]
         if len(columns) == len(keys) and len({len(column) for column in columns}) == 1:
@@ -180,6 +181,6 @@ def _is_tagged(record: Mapping[str, Any]) -> bool:
 
 
 def _string_tags(record: Mapping[str, Any]) -> list[str]:
-    """Tags of a record as far as they are strings, for detection."""
+    """Those tags of a record that are strings, for detection."""
     tags = record.get("ner_tags")
     return [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []

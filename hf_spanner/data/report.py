@@ -1,4 +1,4 @@
-"""The data report: what a corpus holds and what in it will disturb training, before training."""
+"""The data report: before training it says what a corpus holds and what in it will disturb training."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

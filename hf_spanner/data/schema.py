@@ -110,7 +110,7 @@ def label_set(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def similar_labels(labels: Iterable[str]) -> list[list[str]]:
-    """Groups of labels that are equal but for letter case, and for blank, "-" or "_" between their parts."""
+    """Groups of labels that differ only in letter case, or in the blank, "-" or "_" between their parts."""
     groups: dict[str, list[str]] = {}
     for label in sorted({label.strip() for label in labels}):
         groups.setdefault(label.casefold().replace("-", "_").replace(" ", "_"), []).append(label)

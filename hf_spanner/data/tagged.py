@@ -1,4 +1,4 @@
-"""Tagged sentences to rows: the scheme detected from the first ones, ill-formed tags by policy."""
+"""From tagged sentences to spans: the scheme is detected from the first ones, a policy settles ill-formed tags."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
@@ -20,7 +20,7 @@ def scheme_of_stream(
 
     Args:
         items: Tagged sentences.
-        tags_of: Gives the tags of one.
+        tags_of: Gives the tags of one item.
         source: Name for the report.
         reading: Options and report; a detected scheme is noted in the report.
 

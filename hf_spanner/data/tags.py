@@ -1,4 +1,4 @@
-"""Tags of words (IOB1, IOB2, IOBES, BILOU) to spans and back, and which scheme a file is written in."""
+"""From tags of words (IOB1, IOB2, IOBES, BILOU) to spans and back, and the scheme that a file is written in."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, get_args
@@ -9,7 +9,7 @@ TagSpan = tuple[int, int, str]
 
 AUTO = "auto"
 OUTSIDE = "O"
-# What each prefix says of its word: the first of an entity, a further one, the last, the only one.
+# What each prefix says of its word: it is the first of an entity, a further one, the last or the only one.
 ROLES: dict[str, dict[str, str]] = {
     "IOB2": {"B": "first", "I": "further"},
     "IOB1": {"B": "first", "I": "further"},
@@ -132,7 +132,7 @@ def detect_scheme(sequences: Iterable[Sequence[str]]) -> SchemeGuess:
 
 
 def split_tag(tag: str, scheme: str) -> tuple[str, str] | None:
-    """Role and label of a tag, ("outside", "") for O, None for what is no tag of the scheme. Split at the first "-"."""
+    """Role and label of a tag, split at the first "-"; ("outside", "") for O, None for what is no tag of the scheme."""
     if tag == OUTSIDE:
         return "outside", ""
     prefix, _, label = tag.partition("-")
@@ -193,7 +193,7 @@ def _close(parsed: ParsedTags, span: TagSpan, fits: bool, tags: Sequence[str], *
 
 
 def _may_begin(role: str, scheme: str, touches: bool) -> bool:
-    """Whether an entity may begin with a tag of this role; in IOB1 a B- only parts two touching ones of one type."""
+    """Whether an entity may begin with a tag of this role; in IOB1 a B- only separates two of one type that touch."""
     if role == "outside":
         return True
     if scheme == "IOB1":
@@ -204,7 +204,7 @@ def _may_begin(role: str, scheme: str, touches: bool) -> bool:
 def _allowed_first(scheme: str, label: str) -> str:
     """The tags that may stand where an entity begins, for messages."""
     if scheme == "IOB1":
-        return f"O, I-{label}, or B-{label} right behind another {label}"
+        return f"O, I-{label}, or B-{label} right after another {label}"
     return ", ".join(
         [OUTSIDE] + [f"{prefix}-{label}" for prefix, role in ROLES[scheme].items() if role in ("first", "only")]
     )

@@ -201,7 +201,7 @@ def assert_reads_or_names_the_place(read: Callable[[], object], path: Path, rows
     try:
         found = list(read())  # type: ignore[call-overload]
     except ValueError as error:
-        is_placed = re.match(rf"{re.escape(str(path))}\S*, (behind )?line \d+", str(error))
+        is_placed = re.match(rf"{re.escape(str(path))}\S*, (after )?line \d+", str(error))
         if is_placed is None:
             raise
         return False
