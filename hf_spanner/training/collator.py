@@ -1,4 +1,4 @@
-"""Rows to the batch that every model takes."""
+"""Turns rows into the batch that every model takes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast

@@ -1,6 +1,6 @@
 """All that training takes from private names of transformers and accelerate; a new release of them is checked here.
 
-Each stands with the reason why no public name does, seen in transformers 5.24 and accelerate 1.15.
+Each stands with the reason why no public name will do, as seen in transformers 5.24 and accelerate 1.15.
 """
 
 from typing import Any
@@ -50,7 +50,7 @@ class LibraryTrainer(Trainer):
         return SequentialSampler(eval_dataset)  # type: ignore[arg-type]
 
     def on_device(self, inputs: dict[str, Any]) -> dict[str, Any]:
-        """A batch on the device of the model, as every step of the library's own begins."""
+        """A batch on the device of the model, as the library begins every step of its own."""
         return self._prepare_inputs(inputs)
 
 

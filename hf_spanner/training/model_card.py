@@ -118,7 +118,7 @@ def write_model_card(
 
 
 def card_data(recipe: Recipe, scores: Mapping[str, Any], name: str) -> ModelCardData:
-    """Metadata of the card. What a recipe does not know, language and licence, is left out rather than guessed."""
+    """Metadata of the card. Language and licence, which a recipe does not know, are left out rather than guessed."""
     data = data_name(recipe)
     results = [
         EvalResult(
@@ -156,8 +156,8 @@ def data_name(recipe: Recipe) -> str:
 def label_table(scores: Mapping[str, Any]) -> str:
     """Markdown table with a line for each label, then micro, macro and boundaries alone."""
     rows = [
-        [label, *_percentages(of_label, ""), f"{of_label['support']:,}", f"{of_label['num_predicted']:,}"]
-        for label, of_label in scores["per_label"].items()
+        [label, *_percentages(label_scores, ""), f"{label_scores['support']:,}", f"{label_scores['num_predicted']:,}"]
+        for label, label_scores in scores["per_label"].items()
     ]
     counts = [f"{scores['num_gold']:,}", f"{scores['num_predicted']:,}"]
     rows.append(["all (micro)", *_percentages(scores, "overall_"), *counts])
@@ -170,13 +170,13 @@ def bin_table(bins: Sequence[Mapping[str, Any]]) -> str:
     """Markdown table of the reliability bins that hold spans."""
     rows = [
         [
-            f"{one['low']:.2f} to {one['high']:.2f}",
-            f"{one['count']:,}",
-            f"{one['confidence']:.3f}",
-            f"{one['precision']:.3f}",
+            f"{score_bin['low']:.2f} to {score_bin['high']:.2f}",
+            f"{score_bin['count']:,}",
+            f"{score_bin['confidence']:.3f}",
+            f"{score_bin['precision']:.3f}",
         ]
-        for one in bins
-        if one["count"]
+        for score_bin in bins
+        if score_bin["count"]
     ]
     return markdown_table(["score", "spans", "mean score", "precision"], rows)
 
@@ -222,7 +222,7 @@ def training_values(arguments: SpanNERTrainingArguments) -> dict[str, Any]:
 
 
 def limits(config: SpanNERConfig) -> list[str]:
-    """What the model cannot do, as its configuration has it."""
+    """What the model cannot do, according to its configuration."""
     lines = [OVERLAP_LIMITS[config.overlap]]
     if not config.multi_label:
         lines.append("One label a span: of two labels on the same words one at most is found.")
@@ -250,12 +250,12 @@ def limits(config: SpanNERConfig) -> list[str]:
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the libraries that a result depends on."""
-    found = {"hf_spanner": VERSION, "python": platform.python_version()}
-    return found | {name: version(name).split("+")[0] for name in LIBRARIES}
+    ours = {"hf_spanner": VERSION, "python": platform.python_version()}
+    return ours | {name: version(name).split("+")[0] for name in LIBRARIES}
 
 
 def shareable(value: str | None) -> str | None:
-    """A path without what it tells of this machine: of an absolute one, the last folder and the name."""
+    """A path without what it tells of this machine: of an absolute path, only the last folder and the name stay."""
     if value is None or value.startswith(PACKAGE_PREFIX):
         return value
     if value.startswith("~") or PurePosixPath(value).is_absolute() or PureWindowsPath(value).is_absolute():

@@ -26,7 +26,7 @@ HEADER = "epoch      loss   dev F1        P        R      ECE   minutes left"
 class ProgressLines(TrainerCallback):
     """Prints a line for each evaluation in training, or for each logged loss where nothing is evaluated.
 
-    A terminal also shows the steps in a bar, unless `disable_tqdm` says no. Only the main process prints. All numbers
+    A terminal also shows the steps in a bar, unless `disable_tqdm` is set. Only the main process prints. All numbers
     still go to the log history and to what `report_to` names.
     """
 
@@ -76,11 +76,11 @@ class ProgressLines(TrainerCallback):
         metrics: Mapping[str, float] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Show the line of an evaluation; outside of a training its caller has the numbers."""
+        """Show the line of an evaluation during training; outside of it the caller has the numbers."""
         if self.bar is not None and metrics is not None:
             prefix = next(name for name in metrics if name.endswith("_runtime")).removesuffix("runtime")
             self.metrics = {name.removeprefix(prefix): value for name, value in metrics.items()}
-            name = prefix.removeprefix("eval").strip("_")  # of one of several sets of rows
+            name = prefix.removeprefix("eval").strip("_")  # the name of one of several sets of rows
             self.show(self.line(state, self.metrics) + (f"   {name}" if name else ""))
 
     def on_train_end(
@@ -119,7 +119,7 @@ def nothing_found(state: TrainerState, args: TrainingArguments, threshold: float
     Args:
         state: State at the end of the training.
         args: Its arguments.
-        threshold: The model's.
+        threshold: The model's threshold.
     """
     size = args.train_batch_size * args.gradient_accumulation_steps * args.world_size
     lines = [

@@ -99,7 +99,7 @@ class Recipe:
 
         Args:
             path: YAML file; no tags, no import paths. `base` is the name of a file in the same folder, which may have a
-                base itself; what the file leaves out, also of data, model and training, is as there.
+                base itself; what the file leaves out, also within data, model and training, is as in the base.
             overrides: Settings that win over the file, such as `training.seed=7`; values are YAML.
 
         Raises:

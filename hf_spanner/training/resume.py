@@ -18,7 +18,8 @@ class EpochSampler(LengthGroupedSampler):
     """Rows grouped by length, in an order that follows from the seed and the number of the epoch.
 
     The library draws it from the global generator: a run resumed inside a later epoch would see other rows again or not
-    at all, and several processes, whose generators part ways with what they draw, would not share one order.
+    at all, and several processes, whose generators differ once they have drawn different numbers, would not share one
+    order.
 
     Args:
         batch_size: Rows that are grouped.
@@ -68,6 +69,6 @@ def is_complete(checkpoint: Path) -> bool:
     """Whether the file that is written last is there and whole."""
     try:
         json.loads((checkpoint / TRAINER_STATE_NAME).read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # absent, not to be read, cut off, no text
+    except (OSError, ValueError):  # absent, unreadable, cut off or no text
         return False
     return True

@@ -91,9 +91,9 @@ class SpanNERTrainer(LibraryTrainer):
         eval_dataset: Rows, or a dict of names and rows.
         processing_class: The model's tokenizer.
         compute_metrics: From (predicted, gold), lists of lists of dicts, to numbers by name; by default F1 and ECE.
-        **kwargs: As in `Trainer`. `compute_loss_func` is called with the method's output (its own loss, `loss`, among
-            it), the gold (B, G, 3) as a method's `compute_loss` has it, and `num_items_in_batch`, by whose number of
-            sentences it divides; None, in evaluation, is the batch's own.
+        **kwargs: As in `Trainer`. `compute_loss_func` is called with the method's output (which
+            holds its own `loss`), the gold (B, G, 3) as a method's `compute_loss` has it, and `num_items_in_batch`, the
+            number of sentences to divide by; in evaluation it is None, which means those of the batch.
     """
 
     model: SpanNERModel
@@ -125,8 +125,8 @@ class SpanNERTrainer(LibraryTrainer):
         )
         self.score = compute_metrics or span_metrics
         self.reader = TextReader(processing_class, config)
-        self._decoding = config.decoding()  # of the evaluation that runs
-        self._part_sums: dict[str, Tensor] = {}  # of this process since the last log
+        self._decoding = config.decoding()  # those of the evaluation that is running
+        self._part_sums: dict[str, Tensor] = {}  # those of this process since the last log
         self._num_steps: Tensor | float = 0.0  # its share of the steps since then
         self._config = config
         super().__init__(
@@ -155,7 +155,7 @@ class SpanNERTrainer(LibraryTrainer):
         return training_windows(windows)
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
-        """Train; see `Trainer.train`. A checkpoint that was not written to its end is never gone on from.
+        """Train; see `Trainer.train`. Training never goes on from a checkpoint that was not written to its end.
 
         Args:
             resume_from_checkpoint: A checkpoint, or True for the last complete one of the output folder.
@@ -196,7 +196,7 @@ class SpanNERTrainer(LibraryTrainer):
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
-        """Scores of rows, or of those of a name of the evaluation data; see `Trainer.evaluate`."""
+        """Scores of rows, or of the evaluation rows of a given name; see `Trainer.evaluate`."""
         dataset = self.eval_dataset if eval_dataset is None else eval_dataset
         if isinstance(dataset, str):
             dataset = self.eval_dataset[dataset]
@@ -217,7 +217,7 @@ class SpanNERTrainer(LibraryTrainer):
             test_dataset: Rows.
             ignore_keys: As in `Trainer.predict`.
             metric_key_prefix: The same.
-            decoding: Settings of inference by name, over the configuration's.
+            decoding: Settings of inference by name, which override the configuration's.
         """
         windows = self._evaluation_windows(test_dataset, decoding)
         return super().predict(cast(Any, windows), ignore_keys, metric_key_prefix)
@@ -259,11 +259,11 @@ class SpanNERTrainer(LibraryTrainer):
         return_outputs: bool = False,
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
-        """Loss of a batch; the place of its windows is not the model's business."""
+        """Loss of a batch; the place of its windows is kept from the model."""
         inputs = {name: value for name, value in inputs.items() if name != "windows"}
         scorer: Callable[..., Any] = model
         if self.compute_loss_func is not None:
-            # the library takes the labels out for it, and models choose by them what to score
+            # the library takes the labels out for it, but models use them to choose what to score
             num_labels = cast(int, self._config.num_labels)
             inputs["labels"] = legal_gold(inputs["labels"], inputs["word_mask"], num_labels)
             scorer = partial(model, labels=inputs["labels"])
@@ -289,7 +289,7 @@ class SpanNERTrainer(LibraryTrainer):
     def get_batch_samples(
         self, epoch_iterator: Iterator, num_batches: int, device: torch.device
     ) -> tuple[list, Tensor | int | None]:
-        """Batches of a step, and their sentences: those of all processes where gradients are averaged over them."""
+        """Batches of a step, and their number of sentences: over all processes where gradients are averaged so."""
         batches = list(islice(epoch_iterator, num_batches))
         count = torch.tensor(sum(len(batch["word_mask"]) for batch in batches), device=device)
         if self.args.average_tokens_across_devices and self.args.world_size > 1:
@@ -305,7 +305,7 @@ class SpanNERTrainer(LibraryTrainer):
     ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         """Loss, packed candidates (B, K, 4) and the place of each window (B, 4).
 
-        Overlaps within a text of one window are resolved here already, which changes nothing later and keeps K small.
+        Overlaps within a text of one window are already resolved here; this changes nothing later and keeps K small.
         """
         inputs = self.on_device(inputs)
         windows, decoding = inputs["windows"], self._decoding
@@ -362,7 +362,7 @@ def span_metrics(predicted: list, gold: list) -> dict[str, float]:
     """Flat numbers for the log: strict, macro and boundary F1, ECE if it is defined, counts, and F1 of each label."""
     scores = score_spans(predicted, gold)
     flat = {name.removeprefix("overall_"): scores[name] for name in LOGGED_SCORES if scores[name] is not None}
-    return flat | {f"f1_{label}": of_label["f1"] for label, of_label in scores["per_label"].items()}
+    return flat | {f"f1_{label}": label_scores["f1"] for label, label_scores in scores["per_label"].items()}
 
 
 LOGGED_SCORES = (

@@ -1,4 +1,4 @@
-"""Rows of a data set to rows of one window each, with what is lost counted."""
+"""Turns rows of a data set into rows of one window each, and counts what is lost."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -70,7 +70,7 @@ def window_rows(
 
     Args:
         rows: Rows with `tokens`, `entities` and optionally `document` (needed for context).
-        reader: The model's.
+        reader: The model's reader.
         label2id: The labels that the model knows.
 
     Returns:
@@ -101,11 +101,11 @@ def training_windows(windows: Sequence[Mapping[str, Any]]) -> Dataset:
 
 
 class EvaluationWindows(torch.utils.data.Dataset):
-    """The windows of rows that are evaluated, longest first, and what puts their spans together again.
+    """The windows of rows that are evaluated, longest first; they also put the spans of a row together again.
 
     Args:
         rows: Rows with `tokens` and `entities`.
-        reader: The model's.
+        reader: The model's reader.
         config: Its configuration.
         decoding: Checked settings of inference.
     """
@@ -132,18 +132,18 @@ class EvaluationWindows(torch.utils.data.Dataset):
 
         Args:
             packed: For each of P windows, in any order, its (K, 4) candidates.
-            places: (P, 4) long, of each window its row, first word, number of words, and the number of its row's
-                windows.
+            places: (P, 4) long, for each window its row, first word and number of words, and how many windows its
+                row has.
 
         Returns:
             For each row its entities (start, end, label, score).
         """
-        of_row: dict[int, list[tuple[Window, int]]] = defaultdict(list)
+        row_windows: dict[int, list[tuple[Window, int]]] = defaultdict(list)
         for place, (row, first_word, num_words, _) in enumerate(places.tolist()):
-            of_row[row].append((Window(first_word, num_words), place))
+            row_windows[row].append((Window(first_word, num_words), place))
         merged = []
         for row in range(len(self.gold)):
-            parts = sorted(of_row[row])
+            parts = sorted(row_windows[row])
             tables = [packed[place] for _, place in parts]
             spans = merge_windows(tables, [window for window, _ in parts], self.settings, self.decoding)
             merged.append([named_span(span, self.settings["id2label"]) for span in spans])
