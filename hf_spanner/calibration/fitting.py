@@ -11,7 +11,7 @@ from scipy.special import expit, logit
 
 from hf_spanner.core.calibration import PARAMETERS, SMALLEST_SCORE
 
-MIN_PREDICTIONS = 50  # fewer say too little about a label; it then takes the map of all labels
+MIN_PREDICTIONS = 50  # fewer say too little about a label, which then takes the map of all labels
 TEMPERATURES = (0.05, 20.0)
 SLOPES, INTERCEPTS = (0.01, 20.0), (-20.0, 20.0)
 
@@ -41,9 +41,12 @@ def scored_predictions(
         The predictions in the order of the rows.
     """
     rows = []
-    for of_row, of_gold in zip(predicted, gold, strict=True):
-        right = {(entity["start"], entity["end"], entity["label"]) for entity in of_gold}
-        rows += [(one["score"], (one["start"], one["end"], one["label"]) in right, one["label"]) for one in of_row]
+    for entities, gold_entities in zip(predicted, gold, strict=True):
+        right = {(entity["start"], entity["end"], entity["label"]) for entity in gold_entities}
+        rows += [
+            (entity["score"], (entity["start"], entity["end"], entity["label"]) in right, entity["label"])
+            for entity in entities
+        ]
     scores, correct, labels = zip(*rows, strict=True) if rows else ((), (), ())
     return ScoredPredictions(np.array(scores, dtype=float), np.array(correct, dtype=bool), np.array(labels, dtype=str))
 
@@ -60,7 +63,8 @@ def fitted_calibration(
 
     Args:
         kind: `temperature`, `platt` or `isotonic`.
-        predictions: Raw scores, overlaps resolved, below no threshold, of rows that the model was not trained on.
+        predictions: Raw scores of rows that the model was not trained on, with overlaps resolved and without a
+            threshold.
         fitted_on: `name`, `num_rows` and `fingerprint` of these rows.
         per_label: Fit also a map for each label; a label with too few predictions takes the map of all.
         min_predictions: Fewest predictions that a map is fitted on, at least 1.
@@ -80,17 +84,17 @@ def fitted_calibration(
     fit = FITS[kind]
     names, counts = np.unique(predictions.labels, return_counts=True)
     fitted = names[counts >= min_predictions] if per_label else names[:0]
-    of_label = {str(name): predictions.where(predictions.labels == name) for name in fitted}
+    label_predictions = {str(name): predictions.where(predictions.labels == name) for name in fitted}
     return {
         "kind": kind,
         "all": fit(predictions.scores, predictions.correct),
-        "per_label": {name: fit(own.scores, own.correct) for name, own in of_label.items()},
+        "per_label": {name: fit(chosen.scores, chosen.correct) for name, chosen in label_predictions.items()},
         "fitted_on": dict(fitted_on),
     }
 
 
 def fitted_temperature(scores: np.ndarray, correct: np.ndarray) -> dict[str, Any]:
-    """Temperature of least log loss, within [0.05, 20]; Guo et al. 2017, section 4.2.
+    """Temperature of the least log loss, within [0.05, 20]; Guo et al. 2017, section 4.2.
 
     Args:
         scores: (n,) raw scores in [0, 1].
@@ -101,14 +105,14 @@ def fitted_temperature(scores: np.ndarray, correct: np.ndarray) -> dict[str, Any
     """
     log_odds = _log_odds(scores)
     bounds = np.log(TEMPERATURES)
-    found = minimize_scalar(
+    optimum = minimize_scalar(
         lambda log_temperature: _log_loss(log_odds / np.exp(log_temperature), correct), bounds=bounds, method="bounded"
     )
-    return {"temperature": float(np.exp(found.x))}
+    return {"temperature": float(np.exp(optimum.x))}
 
 
 def fitted_platt(scores: np.ndarray, correct: np.ndarray) -> dict[str, Any]:
-    """Slope and intercept of least log loss against targets a little inside of 0 and 1; Platt 1999, section 2.2.
+    """Slope and intercept of the least log loss against targets a little inside of 0 and 1; Platt 1999, section 2.2.
 
     Right counts as (n_right + 1) / (n_right + 2), wrong as 1 / (n_wrong + 2), so that separable scores have an optimum.
     The slope lies in [0.01, 20], so the map rises; the intercept in [-20, 20].
@@ -129,8 +133,8 @@ def fitted_platt(scores: np.ndarray, correct: np.ndarray) -> dict[str, Any]:
         errors = expit(logits) - targets
         return _log_loss(logits, targets), np.array([np.mean(errors * log_odds), np.mean(errors)])
 
-    found = minimize(loss, x0=(1.0, 0.0), jac=True, bounds=(SLOPES, INTERCEPTS), method="L-BFGS-B")
-    slope, intercept = found.x.tolist()
+    optimum = minimize(loss, x0=(1.0, 0.0), jac=True, bounds=(SLOPES, INTERCEPTS), method="L-BFGS-B")
+    slope, intercept = optimum.x.tolist()
     return {"slope": slope, "intercept": intercept}
 
 
@@ -172,15 +176,15 @@ def rows_fingerprint(rows: Iterable[Mapping[str, Any]]) -> str:
     Returns:
         64 hexadecimal digits.
     """
-    of_rows = sorted(hashlib.sha256(json.dumps(list(row["tokens"])).encode()).digest() for row in rows)
-    return hashlib.sha256(b"".join(of_rows)).hexdigest()
+    digests = sorted(hashlib.sha256(json.dumps(list(row["tokens"])).encode()).digest() for row in rows)
+    return hashlib.sha256(b"".join(digests)).hexdigest()
 
 
 def refuse_fitted_rows(calibration: Mapping[str, Any] | None, rows: Collection[Mapping[str, Any]]) -> None:
     """Refuse to judge calibrated scores on the rows that the calibration was fitted on.
 
     Args:
-        calibration: Of a model's configuration.
+        calibration: The one in a model's configuration.
         rows: Rows with `tokens`.
 
     Raises:

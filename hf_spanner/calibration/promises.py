@@ -12,7 +12,7 @@ from hf_spanner.core.calibration import calibrated_score
 
 Spans = Sequence[Sequence[Mapping[str, Any]]]
 RECALL_GRID = tuple(step / 100 for step in range(101))
-NUM_STEPS = 50  # of a grid laid by scores
+NUM_STEPS = 50  # steps of a grid that is laid by scores
 MARGIN = 4  # a grid starts where this many times the fewest predictions that can ever do are expected
 
 
@@ -59,7 +59,8 @@ def recall_threshold(
 ) -> float | None:
     """Largest threshold whose recall is at least `target` with confidence 1 - delta; None if there is none.
 
-    As `precision_threshold`, but recall falls as the threshold rises, so thresholds are tested from low to high.
+    This works as `precision_threshold` does, but recall falls as the threshold rises, so thresholds are tested from low
+    to high.
 
     Args:
         gold_scores: (G,) for each held-out gold entity the calibrated score with which it was found; -1 if it was not.
@@ -82,9 +83,9 @@ def recall_threshold(
 def score_grid(scores: Sequence[float] | np.ndarray, num_tested: int, *, target: float, delta: float) -> list[float]:
     """Thresholds for `precision_threshold`, laid by scores that take no part in the test.
 
-    The highest leaves, of as many predictions as will be tested, about four times the fewest that can pass (all of
-    them right: log(delta) / log(target)), so that the sequence does not end at its first step for want of data; the
-    others follow at equal shares of the scores, down to 0.
+    Among as many predictions as will be tested, the highest threshold leaves about four times the fewest that can pass
+    (if all of them are right: log(delta) / log(target)), so that the sequence does not end at its first step for want
+    of data; the others follow at equal shares of the scores, down to 0.
 
     Args:
         scores: (m,) calibrated scores of other predictions; without any the grid is 0 alone.
@@ -122,17 +123,17 @@ def threshold_promises(
 ) -> dict[str, Any]:
     """The entry `promises` of a calibration: thresholds for all labels and for each, for each rate asked for.
 
-    Each threshold is a promise of its own at confidence 1 - delta; that m of them hold at once has 1 - m delta.
+    Each threshold is a promise of its own at confidence 1 - delta; m of them hold at once at confidence 1 - m delta.
 
     Args:
         calibration: Maps that were fitted without the predictions of the test.
-        laid: Raw predictions that lay the grids; they may be those of the fit.
+        laid: Raw predictions by whose scores the grids are laid; they may be those of the fit.
         tested: Raw predictions of other rows.
         gold: Gold of these other rows: the raw score with which each was found, -1 if it was not.
         precision: Precisions to promise, each in (0, 1).
         recall: Recalls to promise, each in (0, 1).
         delta: Probability of a broken promise that is accepted, in (0, 1).
-        decoding: The settings of inference but for the threshold.
+        decoding: The settings of inference except the threshold.
 
     Returns:
         Plain values, as `CalibrationRule` admits them.
@@ -140,23 +141,23 @@ def threshold_promises(
     laid, tested, gold = (_calibrated(calibration, side) for side in (laid, tested, gold))
 
     def precise(target: float, label: str | None) -> float | None:
-        own, others = _of_label(tested, label), _of_label(laid, label)
-        grid = score_grid(others.scores, len(own.scores), target=target, delta=delta)
-        return precision_threshold(own.scores, own.correct, grid, target=target, delta=delta)
+        tested_label, laid_label = _with_label(tested, label), _with_label(laid, label)
+        grid = score_grid(laid_label.scores, len(tested_label.scores), target=target, delta=delta)
+        return precision_threshold(tested_label.scores, tested_label.correct, grid, target=target, delta=delta)
 
     def complete(target: float, label: str | None) -> float | None:
-        return recall_threshold(_of_label(gold, label).scores, target=target, delta=delta)
+        return recall_threshold(_with_label(gold, label).scores, target=target, delta=delta)
 
     labels = sorted({*tested.labels.tolist(), *gold.labels.tolist()})
     sides = {"precision": (precise, precision), "recall": (complete, recall)}
-    found = {
+    promises = {
         side: [
             {"target": rate, "all": test(rate, None), "per_label": {label: test(rate, label) for label in labels}}
             for rate in rates
         ]
         for side, (test, rates) in sides.items()
     }
-    return {"delta": delta, "decoding": dict(decoding), **found}
+    return {"delta": delta, "decoding": dict(decoding), **promises}
 
 
 def found_gold(predicted: Spans, gold: Spans) -> ScoredPredictions:
@@ -170,9 +171,9 @@ def found_gold(predicted: Spans, gold: Spans) -> ScoredPredictions:
         Scores, whether each was found, and labels.
     """
     rows = []
-    for of_row, of_gold in zip(predicted, gold, strict=True):
-        scores = {(one["start"], one["end"], one["label"]): one["score"] for one in of_row}
-        keys = dict.fromkeys((entity["start"], entity["end"], entity["label"]) for entity in of_gold)
+    for entities, gold_entities in zip(predicted, gold, strict=True):
+        scores = {(entity["start"], entity["end"], entity["label"]): entity["score"] for entity in entities}
+        keys = dict.fromkeys((entity["start"], entity["end"], entity["label"]) for entity in gold_entities)
         rows += [(scores.get(key, -1.0), key in scores, key[2]) for key in keys]
     values, correct, labels = zip(*rows, strict=True) if rows else ((), (), ())
     return ScoredPredictions(np.array(values, dtype=float), np.array(correct, dtype=bool), np.array(labels, dtype=str))
@@ -183,7 +184,7 @@ def halves(rows: Iterable[Mapping[str, Any]], seed: int) -> np.ndarray:
 
     Args:
         rows: Rows, with `document` or without.
-        seed: Of the draw.
+        seed: Seed of the draw.
 
     Returns:
         (n,) bool, True for the rows of the first half.
@@ -205,7 +206,7 @@ def _calibrated(calibration: Mapping[str, Any], raw: ScoredPredictions) -> Score
     return raw._replace(scores=np.array(scores, dtype=float))
 
 
-def _of_label(predictions: ScoredPredictions, label: str | None) -> ScoredPredictions:
+def _with_label(predictions: ScoredPredictions, label: str | None) -> ScoredPredictions:
     return predictions if label is None else predictions.where(predictions.labels == label)
 
 
