@@ -41,7 +41,7 @@ def read_predictions(source: str) -> tuple[EntityLists, EntityLists]:
             (from 0), predicted (start, end, label, score) and gold (start, end, label).
 
     Returns:
-        As the prediction of rows gives them.
+        Both as the prediction of rows gives them.
 
     Raises:
         ValueError: If the file has no such run, or a row of it is missing or there twice.
@@ -72,7 +72,7 @@ def comparison(
         first: Predictions of one model for each text.
         second: Predictions of the other for the same texts.
         gold: The gold spans of these texts.
-        documents: For each text the name of its document; None is a document of its own.
+        documents: For each text the name of its document; None stands for a document of its own.
         num_bins: Bins of the calibration error.
         num_resamples: Resamples of the documents.
 
@@ -88,13 +88,13 @@ def comparison(
         paired = paired_bootstrap(
             first, second, gold, documents=documents, num_bins=num_bins, num_resamples=num_resamples
         )
-    found, right = matched_spans(first, gold)
-    other, _ = matched_spans(second, gold)
+    first_spans, gold_spans = matched_spans(first, gold)
+    second_spans, _ = matched_spans(second, gold)
     return {
         "first": score_spans(first, gold, num_bins=num_bins),
         "second": score_spans(second, gold, num_bins=num_bins),
         "paired": paired,
-        "agreement": agreement(found, other, right),
+        "agreement": agreement(first_spans, second_spans, gold_spans),
     }
 
 
@@ -113,27 +113,32 @@ def agreement(
         only_second}: predictions that are no gold span, by who makes them; other_label {both, only_first, only_second,
         neither}: boundaries that both predict, but with other labels, by whose labels hold one that is right.
     """
-    found, other, right = set(first), set(second), set(gold)
-    wrong, other_wrong = found - right, other - right
-    labels, other_labels, right_labels = (_labels_of_boundaries(keys) for keys in (found, other, right))
-    of_labels = {"both": 0, "only_first": 0, "only_second": 0, "neither": 0}
-    for place in labels.keys() & other_labels.keys():
-        if labels[place] != other_labels[place]:
-            hits = [bool(own[place] & right_labels.get(place, set())) for own in (labels, other_labels)]
-            of_labels[_side(*hits)] += 1
+    first_keys, second_keys, gold_keys = set(first), set(second), set(gold)
+    first_wrong, second_wrong = first_keys - gold_keys, second_keys - gold_keys
+    first_labels, second_labels, gold_labels = (
+        _labels_of_boundaries(keys) for keys in (first_keys, second_keys, gold_keys)
+    )
+    label_counts = {"both": 0, "only_first": 0, "only_second": 0, "neither": 0}
+    for place in first_labels.keys() & second_labels.keys():
+        if first_labels[place] != second_labels[place]:
+            hits = [
+                bool(side_labels[place] & gold_labels.get(place, set()))
+                for side_labels in (first_labels, second_labels)
+            ]
+            label_counts[_side(*hits)] += 1
     return {
         "gold": {
-            "both": len(right & found & other),
-            "only_first": len(right & found - other),
-            "only_second": len(right & other - found),
-            "neither": len(right - found - other),
+            "both": len(gold_keys & first_keys & second_keys),
+            "only_first": len(gold_keys & first_keys - second_keys),
+            "only_second": len(gold_keys & second_keys - first_keys),
+            "neither": len(gold_keys - first_keys - second_keys),
         },
         "wrong": {
-            "both": len(wrong & other_wrong),
-            "only_first": len(wrong - other_wrong),
-            "only_second": len(other_wrong - wrong),
+            "both": len(first_wrong & second_wrong),
+            "only_first": len(first_wrong - second_wrong),
+            "only_second": len(second_wrong - first_wrong),
         },
-        "other_label": of_labels,
+        "other_label": label_counts,
     }
 
 
@@ -159,14 +164,14 @@ def differing_examples(
         number), before, span and after (words, joined by blanks), label, and gold, first and second: the spans of each
         side that share a word with this one, as (span, label) or (span, label, score).
     """
-    right = set(gold)
-    by_text = {side: _by_text(keys) for side, keys in (("gold", right), ("first", first), ("second", second))}
+    gold_keys = set(gold)
+    by_text = {side: _by_text(keys) for side, keys in (("gold", gold_keys), ("first", first), ("second", second))}
     scores: dict[str, Mapping[SpanKey, float]] = {"gold": {}, "first": first, "second": second}
     examples = {}
     for is_right in (True, False):
-        for side, own, other in (("first", first, second), ("second", second, first)):
-            keys = [key for key in own if key not in other and (key in right) == is_right]
-            keys.sort(key=lambda key, own=own: (-own[key], key))
+        for side, side_scores, other_scores in (("first", first, second), ("second", second, first)):
+            keys = [key for key in side_scores if key not in other_scores and (key in gold_keys) == is_right]
+            keys.sort(key=lambda key, side_scores=side_scores: (-side_scores[key], key))
             kind = f"{'right' if is_right else 'wrong'}_only_{side}"
             examples[kind] = [_example(key, texts[key[0]], by_text, scores) for key in keys[:num_examples]]
     return examples
@@ -178,16 +183,16 @@ def check_same_gold(gold: SpanLists, expected: SpanLists, name: str) -> None:
     Args:
         gold: Gold spans of each text.
         expected: What they must be, in any order within a text.
-        name: Of the side, for the message.
+        name: Name of the side, for the message.
     """
     if len(gold) != len(expected):
         raise ValueError(f"{name}: must hold the same rows as the other side, got {len(gold)} for {len(expected)}")
-    own, others = (_by_text(set(span_keys(side, "references"))) for side in (gold, expected))
+    given, wanted = (_by_text(set(span_keys(side, "references"))) for side in (gold, expected))
     for text in range(len(gold)):
-        if own.get(text) != others.get(text):
+        if given.get(text) != wanted.get(text):
             raise ValueError(
                 f"{name}: row {text} must have the same gold entities as the other side, "
-                f"got {[key[1:] for key in own.get(text, [])]} for {[key[1:] for key in others.get(text, [])]}"
+                f"got {[key[1:] for key in given.get(text, [])]} for {[key[1:] for key in wanted.get(text, [])]}"
             )
 
 
@@ -196,7 +201,7 @@ def comparison_report(result: Mapping[str, Any], names: Mapping[str, str], docum
 
     Args:
         result: As `comparison` gives it.
-        names: Of A, the first, and B, the second.
+        names: Names of A, the first model, and B, the second.
         documents: For each text the name of its document.
 
     Returns:
@@ -221,7 +226,7 @@ def example_report(examples: Mapping[str, Sequence[Mapping[str, Any]]], ids: Seq
 
     Args:
         examples: As `differing_examples` gives them.
-        ids: Name of each text; one without is named by its number.
+        ids: Name of each text; a text without a name is called by its number.
 
     Returns:
         Lines, the span of an example in brackets before its label.
@@ -229,12 +234,12 @@ def example_report(examples: Mapping[str, Sequence[Mapping[str, Any]]], ids: Seq
     lines = []
     for kind, title in KINDS.items():
         lines.append(f"{title}, the surest first:")
-        for one in examples[kind]:
-            name = ids[one["text"]] or f"row {one['text']}"
-            context = " ".join([one["before"], f"[{one['span']}]{one['label']}", one["after"]])
+        for example in examples[kind]:
+            name = ids[example["text"]] or f"row {example['text']}"
+            context = " ".join([example["before"], f"[{example['span']}]{example['label']}", example["after"]])
             lines.append(f"- {name}: {context.strip()}")
             for side, letter in (("gold", "gold"), ("first", "A"), ("second", "B")):
-                lines.append(f"    {letter}: {'; '.join(map(_entity_text, one[side])) or 'nothing'}")
+                lines.append(f"    {letter}: {'; '.join(map(_entity_text, example[side])) or 'nothing'}")
         lines.append("")
     return "\n".join(lines)
 
@@ -294,15 +299,19 @@ def _example(
     }
     for side, keys in by_text.items():
         example[side] = [
-            (" ".join(words[one[1] : one[2]]), one[3], *([scores[side][one]] if one in scores[side] else []))
-            for one in keys.get(text, ())
-            if one[1] < end and start < one[2]
+            (
+                " ".join(words[neighbour[1] : neighbour[2]]),
+                neighbour[3],
+                *([scores[side][neighbour]] if neighbour in scores[side] else []),
+            )
+            for neighbour in keys.get(text, ())
+            if neighbour[1] < end and start < neighbour[2]
         ]
     return example
 
 
 def _side(is_first: bool, is_second: bool) -> str:
-    """Which of two it holds for."""
+    """Which of two sides it holds for."""
     if is_first and is_second:
         return "both"
     if is_first:
@@ -320,7 +329,7 @@ def _labels_of_boundaries(keys: Iterable[SpanKey]) -> dict[tuple[int, int, int],
 
 def _by_text(keys: Iterable[SpanKey]) -> dict[int, list[SpanKey]]:
     """Sorted spans of each text."""
-    of_text: dict[int, list[SpanKey]] = defaultdict(list)
+    keys_by_text: dict[int, list[SpanKey]] = defaultdict(list)
     for key in sorted(keys):
-        of_text[key[0]].append(key)
-    return of_text
+        keys_by_text[key[0]].append(key)
+    return keys_by_text

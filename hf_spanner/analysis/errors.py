@@ -37,13 +37,14 @@ def span_errors(predicted: Collection[SpanKey], gold: Collection[SpanKey]) -> li
     """All errors, in the order of their texts.
 
     Correct spans are set aside first. Of the rest, a prediction and a gold span of one text that share a word may make
-    a pair, each span in one pair at most; pairs are taken greedily, those of largest intersection over union first, of
-    equals the one with equal labels, then the earlier gold span, then the earlier prediction (start, end, label).
+    a pair, each span in one pair at most; pairs are taken greedily, those of the largest intersection over union first;
+    among equals come the pair with equal labels, then the earlier gold span, then the earlier prediction (start, end,
+    label).
 
     A pair with equal boundaries is `wrong_label`; with equal labels it is `wrong_left` (ends agree), `wrong_right`
     (starts agree) or `wrong_both`; with neither it is `wrong_boundary_and_label`, a kind of its own, so that the others
-    are pure. A gold span without a pair is `missed`, a prediction without a pair `invented`; so is one that only
-    touches gold spans that were found.
+    are pure. A gold span without a pair is `missed`, a prediction without a pair `invented`; so is a
+    prediction that only overlaps gold spans that were found.
 
     Every kind but `missed` counts one wrong prediction, and every kind but `invented` one gold span not found.
 
@@ -55,14 +56,14 @@ def span_errors(predicted: Collection[SpanKey], gold: Collection[SpanKey]) -> li
         The errors; within a text pairs first, then missed, then invented.
     """
     wrong, unfound = set(predicted) - set(gold), set(gold) - set(predicted)
-    wrong_of_text, unfound_of_text = _by_text(wrong), _by_text(unfound)
+    wrong_by_text, unfound_by_text = _by_text(wrong), _by_text(unfound)
     errors = []
-    for text in sorted(wrong_of_text.keys() | unfound_of_text.keys()):
-        of_text, wanted = wrong_of_text[text], unfound_of_text[text]
-        pairs = _pairs(of_text, wanted)
-        errors += [Error(_kind(found, missed), found, missed) for found, missed in pairs]
-        errors += [Error("missed", None, key) for key in wanted if key not in {missed for _, missed in pairs}]
-        errors += [Error("invented", key, None) for key in of_text if key not in {found for found, _ in pairs}]
+    for text in sorted(wrong_by_text.keys() | unfound_by_text.keys()):
+        wrong_keys, unfound_keys = wrong_by_text[text], unfound_by_text[text]
+        pairs = _pairs(wrong_keys, unfound_keys)
+        errors += [Error(_kind(guess, missed), guess, missed) for guess, missed in pairs]
+        errors += [Error("missed", None, key) for key in unfound_keys if key not in {missed for _, missed in pairs}]
+        errors += [Error("invented", key, None) for key in wrong_keys if key not in {guess for guess, _ in pairs}]
     return errors
 
 
@@ -78,17 +79,17 @@ def chosen_examples(errors: Sequence[Error], num_examples: int, seed: int) -> di
     Args:
         errors: All errors.
         num_examples: Most examples of a kind.
-        seed: Of the choice; each kind is drawn by itself.
+        seed: Seed of the choice; each kind is drawn by itself.
 
     Returns:
         By kind that occurs, its examples in the order of the errors.
     """
     chosen = {}
     for kind in KINDS:
-        own = [error for error in errors if error.kind == kind]
-        places = random.Random(seed).sample(range(len(own)), min(num_examples, len(own)))
+        kind_errors = [error for error in errors if error.kind == kind]
+        places = random.Random(seed).sample(range(len(kind_errors)), min(num_examples, len(kind_errors)))
         if places:
-            chosen[kind] = [own[place] for place in sorted(places)]
+            chosen[kind] = [kind_errors[place] for place in sorted(places)]
     return chosen
 
 
@@ -101,42 +102,42 @@ def context_window(error: Error, num_words: int, reach: int) -> tuple[int, int]:
         reach: Most words on either side.
 
     Returns:
-        (first, behind) such that both spans lie inside.
+        (first, end), half-open, such that both spans lie inside.
     """
     keys = [key for key in (error.predicted, error.gold) if key is not None]
-    first, behind = min(key[1] for key in keys), max(key[2] for key in keys)
-    return max(0, first - reach), min(num_words, behind + reach)
+    first, end = min(key[1] for key in keys), max(key[2] for key in keys)
+    return max(0, first - reach), min(num_words, end + reach)
 
 
 def _by_text(keys: Iterable[SpanKey]) -> dict[int, list[SpanKey]]:
     """Sorted spans of each text."""
-    of_text: dict[int, list[SpanKey]] = defaultdict(list)
+    keys_by_text: dict[int, list[SpanKey]] = defaultdict(list)
     for key in sorted(keys):
-        of_text[key[0]].append(key)
-    return of_text
+        keys_by_text[key[0]].append(key)
+    return keys_by_text
 
 
 def _pairs(wrong: Sequence[SpanKey], unfound: Sequence[SpanKey]) -> list[tuple[SpanKey, SpanKey]]:
     """Greedy one-to-one pairs of the spans of one text, best first."""
     possible = []
-    for found in wrong:
+    for guess in wrong:
         for missed in unfound:
-            shared = min(found[2], missed[2]) - max(found[1], missed[1])
+            shared = min(guess[2], missed[2]) - max(guess[1], missed[1])
             if shared > 0:
-                union = (found[2] - found[1]) + (missed[2] - missed[1]) - shared
-                possible.append((-shared / union, found[3] != missed[3], missed, found))
+                union = (guess[2] - guess[1]) + (missed[2] - missed[1]) - shared
+                possible.append((-shared / union, guess[3] != missed[3], missed, guess))
     pairs: dict[SpanKey, SpanKey] = {}
     taken = set()
-    for *_, missed, found in sorted(possible):
-        if found not in pairs and missed not in taken:
-            pairs[found] = missed
+    for *_, missed, guess in sorted(possible):
+        if guess not in pairs and missed not in taken:
+            pairs[guess] = missed
             taken.add(missed)
     return list(pairs.items())
 
 
-def _kind(found: SpanKey, missed: SpanKey) -> str:
+def _kind(guess: SpanKey, missed: SpanKey) -> str:
     """Kind of a pair."""
-    same_start, same_end, same_label = (found[place] == missed[place] for place in (1, 2, 3))
+    same_start, same_end, same_label = (guess[place] == missed[place] for place in (1, 2, 3))
     if same_start and same_end:
         return "wrong_label"
     if not same_label:

@@ -60,8 +60,8 @@ def group_scores(
     Returns:
         For each group that holds a span: precision, recall, f1, num_gold, num_predicted, num_correct.
     """
-    found, wanted = set(predicted), set(gold)
-    sides = (found & wanted, found, wanted)
+    predicted_keys, gold_keys = set(predicted), set(gold)
+    sides = (predicted_keys & gold_keys, predicted_keys, gold_keys)
     num_correct, num_predicted, num_gold = (Counter(map(group_of, side)) for side in sides)
     return {
         name: {
@@ -88,8 +88,8 @@ def length_group(key: SpanKey) -> str:
 def depth_groups(gold: Iterable[SpanKey]) -> Callable[[SpanKey], str]:
     """Group of a span by its depth: how many gold spans of its text contain it and are longer.
 
-    Also the depth of a predicted span is counted among gold, so that it does not depend on what else was predicted.
-    Several labels on the same words count once.
+    The depth of a predicted span is counted among gold spans too, so that it does not depend on what else was
+    predicted. Several labels on the same words count once.
 
     Args:
         gold: All gold spans.
@@ -97,14 +97,15 @@ def depth_groups(gold: Iterable[SpanKey]) -> Callable[[SpanKey], str]:
     Returns:
         The function from span to group; "0" is a span inside no other.
     """
-    of_text: dict[int, set[tuple[int, int]]] = defaultdict(set)
+    boundaries_by_text: dict[int, set[tuple[int, int]]] = defaultdict(set)
     for text, start, end, _ in gold:
-        of_text[text].add((start, end))
+        boundaries_by_text[text].add((start, end))
 
     def depth_group(key: SpanKey) -> str:
         text, start, end, _ = key
         depth = sum(
-            first <= start and end <= last and last - first > end - start for first, last in of_text.get(text, ())
+            first <= start and end <= last and last - first > end - start
+            for first, last in boundaries_by_text.get(text, ())
         )
         return DEPTHS[min(depth, len(DEPTHS) - 1)]
 

@@ -1,4 +1,4 @@
-"""One folder for one analysis: a report that needs nothing beside it, the pictures, and all numbers."""
+"""The folder of an analysis: a report that needs nothing beside it, the pictures, and all numbers."""
 
 import base64
 import json
@@ -19,7 +19,7 @@ REACH = 12  # words of context on either side
 
 
 class Picture(NamedTuple):
-    """A PNG picture; `name` is its file without ending, `description` what it shows, for who cannot see it."""
+    """A PNG picture; `name` is its file without ending, `description` tells readers who cannot see it what it shows."""
 
     name: str
     png: bytes
@@ -27,7 +27,7 @@ class Picture(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table whose first column is text; `title` is what to press to open it."""
+    """A table whose first column is text; `title` is the text to press to open it."""
 
     title: str
     header: Sequence[str]
@@ -86,7 +86,7 @@ def write_report(
     is escaped.
 
     Args:
-        folder: Where; made if missing.
+        folder: The folder to write to; it is made if missing.
         title: Title of the report.
         facts: Lines at its top, by name.
         sections: The parts, in order.
@@ -125,7 +125,7 @@ def group_table(title: str, groups: Mapping[str, Mapping[str, Any]]) -> Table:
 
 
 def values_at(curve: Mapping[str, Sequence[float]], thresholds: Sequence[float]) -> list[dict[str, float]]:
-    """Precision, recall and F1 at given thresholds; one above all scores is left out, as it keeps no prediction.
+    """Precision, recall and F1 at given thresholds; a threshold above all scores keeps no prediction and is left out.
 
     Args:
         curve: As `precision_recall_curve` gives it.
@@ -164,20 +164,20 @@ def error_example(
     Returns:
         The example.
     """
-    first, behind = context_window(error, len(words), REACH)
+    first, last_end = context_window(error, len(words), REACH)
     marks = []
     for side, key in (("gold", error.gold), ("predicted", error.predicted)):
         if key is None:
             continue
         _, start, end, label = key
-        left, right = words[first:start], words[end:behind]
+        left, right = words[first:start], words[end:last_end]
         score = f"{predicted_scores[key]:.2f}" if side == "predicted" else ""
         marks.append(
             Mark(
                 side=side,
                 left=" ".join(["…", *left] if first else left),
                 inside=" ".join(words[start:end]),
-                right=" ".join([*right, "…"] if behind < len(words) else right),
+                right=" ".join([*right, "…"] if last_end < len(words) else right),
                 label=label,
                 colour=colours[label],
                 score=score,

@@ -3,7 +3,7 @@
     f(alpha) = L(D; theta + alpha delta),  delta_i <- ||theta_i|| / ||delta_i|| delta_i,  delta ~ N(0, I)
 
 with i a weight tensor (the paper's footnote 9: weight-wise, where Li et al. 2018, section 4, norm each filter) and L
-the mean of the model's own loss in evaluation mode, so that of Boundary Smoothing is smoothed.
+the mean of the model's own loss in evaluation mode, so the loss of Boundary Smoothing is the smoothed one.
 """
 
 import random
@@ -65,8 +65,8 @@ def loss_landscape(
         tokenizer: Its tokenizer.
         splits: Rows with `tokens` and `entities`, by the name of their split.
         points: Number of distances, odd, so that the model itself is one of them; 51 in the paper.
-        seed: Seed of the direction, in [0, 2^32). Models of one architecture have, but for the norms, the same
-            direction.
+        seed: Seed of the direction, in [0, 2^32). Models of one architecture have the same direction, apart
+            from the norms.
         batch_size: Windows run through the model at once.
 
     Returns:
@@ -77,21 +77,21 @@ def loss_landscape(
     """
     if points < 3 or points % 2 == 0:
         raise ValueError(f"points must be odd and at least 3, got {points}")
-    rows = {name: list(of_split) for name, of_split in splits.items()}
-    if empty := [name for name, of_split in rows.items() if not of_split]:
+    rows = {name: list(split_rows) for name, split_rows in splits.items()}
+    if empty := [name for name, split_rows in rows.items() if not split_rows]:
         raise ValueError(f"every split must have rows, got none for {', '.join(empty)}")
     distances = [(2 * place - (points - 1)) / (points - 1) for place in range(points)]
     landscape = Landscape(distances, {name: [] for name in rows}, {name: [] for name in rows}, seed)
-    read = {name: labelled_batches(model, tokenizer, of_split, batch_size) for name, of_split in rows.items()}
+    read = {name: labelled_batches(model, tokenizer, split_rows, batch_size) for name, split_rows in rows.items()}
     model.eval()
     with (
         kept_random_state(),
-        kept_parameters(model) as own,
+        kept_parameters(model) as origin,
         tqdm(total=points * len(rows), desc="loss landscape", unit=" evaluations") as progress,
     ):
-        direction = random_direction(own, seed)
+        direction = random_direction(origin, seed)
         for distance in distances:
-            move_parameters(model, own, direction, distance)
+            move_parameters(model, origin, direction, distance)
             for name, (windows, batches) in read.items():
                 set_seed(seed)
                 loss, f1 = loss_and_f1(model, windows, batches)
@@ -138,7 +138,7 @@ def random_direction(parameters: Mapping[str, Tensor], seed: int) -> dict[str, T
     """Normal noise of each parameter's shape, scaled to the parameter's norm.
 
     Biases and normalisation weights are tensors like all others (the paper does not tell them apart); a parameter of
-    zeros does not move. Drawn on the CPU, so the direction is the same on every device.
+    zeros does not move. The noise is drawn on the CPU, so the direction is the same on every device.
 
     Args:
         parameters: Weights by name, in the model's order.
@@ -169,13 +169,13 @@ def move_parameters(
 @contextmanager
 def kept_parameters(model: nn.Module) -> Iterator[dict[str, Tensor]]:
     """Copies of a model's parameters by name, put back bit by bit at the end."""
-    own = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    copies = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     try:
-        yield own
+        yield copies
     finally:
         with torch.no_grad():
             for name, parameter in model.named_parameters():
-                parameter.copy_(own[name])
+                parameter.copy_(copies[name])
 
 
 @contextmanager

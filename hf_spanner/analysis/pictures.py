@@ -1,4 +1,4 @@
-"""Pictures of an analysis: figures of their own, in colours that colour-blind readers can tell apart, for a phone."""
+"""Pictures of an analysis, legible on a phone, in colours that colour-blind readers can tell apart."""
 
 from collections.abc import Mapping, Sequence
 from io import BytesIO
@@ -20,7 +20,7 @@ MARKERS, LINES = ("o", "s", "^", "D"), ("-", "--", ":", "-.")
 GREY = "#666666"
 WIDTH, DOTS_PER_INCH = 4.5, 200  # inches: text of 10 points stays legible where a phone shows the whole width
 SMALL = 9  # points
-SHARES = (-0.02, 1.02)  # of an axis, so that what lies on an end of [0, 1] is seen whole
+SHARES = (-0.02, 1.02)  # ends of an axis, so that what lies on an end of [0, 1] is seen whole
 
 
 def png_bytes(figure: Figure) -> bytes:
@@ -31,10 +31,10 @@ def png_bytes(figure: Figure) -> bytes:
 
 
 def reliability_picture(bins: Mapping[str, Sequence[Mapping[str, Any]]], title: str) -> Figure:
-    """Precision against mean score of each bin with intervals, and below the number of spans in each bin.
+    """Precision of each bin against its mean score, with intervals, and below it the number of spans in each bin.
 
-    The bars are exact binomial intervals of the precision at 95 % (Clopper and Pearson 1934), spans taken as
-    independent.
+    The bars are exact binomial intervals of the precision at 95 % (Clopper and Pearson 1934), with spans
+    taken as independent.
 
     Args:
         bins: By name of the scores, such as `raw`, their bins of equal width as `calibration_error` gives them.
@@ -45,12 +45,12 @@ def reliability_picture(bins: Mapping[str, Sequence[Mapping[str, Any]]], title: 
     """
     figure, (upper, lower) = _panels(6.4, title, ratios=(3, 1.2))
     upper.plot([0, 1], [0, 1], color=GREY, linestyle="--", linewidth=1, label="score = precision")
-    for place, (name, of_scores) in enumerate(bins.items()):
-        held = [one for one in of_scores if one["count"]]
-        precision = np.array([one["precision"] for one in held])
-        ends = np.array([_exact_interval(one) for one in held]).reshape(-1, 2)  # (K, 2)
+    for place, (name, score_bins) in enumerate(bins.items()):
+        held = [score_bin for score_bin in score_bins if score_bin["count"]]
+        precision = np.array([score_bin["precision"] for score_bin in held])
+        ends = np.array([_exact_interval(score_bin) for score_bin in held]).reshape(-1, 2)  # (K, 2)
         upper.errorbar(
-            [one["confidence"] for one in held],
+            [score_bin["confidence"] for score_bin in held],
             precision,
             yerr=np.clip([precision - ends[:, 0], ends[:, 1] - precision], 0.0, None),  # rounding may cross
             color=COLOURS[place],
@@ -61,9 +61,12 @@ def reliability_picture(bins: Mapping[str, Sequence[Mapping[str, Any]]], title: 
             capsize=3,
             label=name,
         )
-        width = (of_scores[0]["high"] - of_scores[0]["low"]) * 0.8 / len(bins)
-        middles = [(one["low"] + one["high"]) / 2 + (place - (len(bins) - 1) / 2) * width for one in of_scores]
-        counts = [one["count"] for one in of_scores]
+        width = (score_bins[0]["high"] - score_bins[0]["low"]) * 0.8 / len(bins)
+        middles = [
+            (score_bin["low"] + score_bin["high"]) / 2 + (place - (len(bins) - 1) / 2) * width
+            for score_bin in score_bins
+        ]
+        counts = [score_bin["count"] for score_bin in score_bins]
         lower.bar(middles, counts, width, color=COLOURS[place], hatch="///" if place else None, edgecolor="white")
     upper.set(ylabel="precision (share of right spans)", xlim=(0, 1), ylim=SHARES)
     figure.legend(*upper.get_legend_handles_labels(), loc="outside lower center", fontsize=SMALL)
@@ -133,7 +136,7 @@ def group_picture(groups: Mapping[str, Mapping[str, Any]], axis: str, title: str
     values = [100 * scores["f1"] for scores in groups.values()]
     bars = axes.barh(range(len(groups)), values, height=0.65, color=BLUE)
     axes.bar_label(bars, fmt="%.1f", padding=3, fontsize=SMALL)
-    names = [f"{name}\n{one['num_gold']:,} gold, {one['num_predicted']:,} pred." for name, one in groups.items()]
+    names = [f"{name}\n{group['num_gold']:,} gold, {group['num_predicted']:,} pred." for name, group in groups.items()]
     axes.set_yticks(range(len(groups)), names, fontsize=SMALL, parse_math=False)
     axes.invert_yaxis()
     axes.margins(y=0.02)
@@ -202,7 +205,7 @@ def training_picture(curves: TrainingCurves, title: str) -> Figure:
 
 
 def landscape_picture(landscapes: Mapping[str, Landscape], title: str) -> Figure:
-    """Loss along one random direction, and below strict F1: a colour for each model, a line for each split.
+    """Loss along one random direction, and below it strict F1; each model has a colour, each split a kind of line.
 
     The scale of the loss is logarithmic, so that models of different losses can be seen beside each other.
 
@@ -261,9 +264,11 @@ def _point(axes: Axes, place: np.ndarray, text: str) -> None:
     axes.annotate(text, (right, up), xytext=(-4, -10), textcoords="offset points", fontsize=SMALL, ha="right")
 
 
-def _exact_interval(one: Mapping[str, Any]) -> tuple[float, float]:
+def _exact_interval(score_bin: Mapping[str, Any]) -> tuple[float, float]:
     """Interval of a bin's precision at 95 %."""
-    interval = binomtest(round(one["precision"] * one["count"]), one["count"]).proportion_ci(0.95, method="exact")
+    interval = binomtest(round(score_bin["precision"] * score_bin["count"]), score_bin["count"]).proportion_ci(
+        0.95, method="exact"
+    )
     return interval.low, interval.high
 
 

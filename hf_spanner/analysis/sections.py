@@ -1,4 +1,4 @@
-"""The parts of a report: numbers to pictures, tables and the words that say how to read them."""
+"""The parts of a report: pictures and tables of the numbers, and the words that say how to read them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -46,8 +46,8 @@ def calibration_section(scores: Mapping[str, Any], raw: Mapping[str, Any] | None
         raw: The same for the same spans before their calibration; None if there is none.
     """
     sides = {"raw": scores} if raw is None else {"raw": raw, "calibrated": scores}
-    names = {name: f"{name} (ECE {score_text(of_side['overall_ece'], 3)})" for name, of_side in sides.items()}
-    bins = {names[name]: of_side["reliability"] for name, of_side in sides.items()}
+    names = {name: f"{name} (ECE {score_text(side_scores['overall_ece'], 3)})" for name, side_scores in sides.items()}
+    bins = {names[name]: side_scores["reliability"] for name, side_scores in sides.items()}
     png = png_bytes(reliability_picture(bins, "Reliability of scores"))
     text = (
         "Spans are put in ten bins by their score. Where scores are probabilities, the share of right spans in a bin "
@@ -61,16 +61,16 @@ def calibration_section(scores: Mapping[str, Any], raw: Mapping[str, Any] | None
         text += " Raw and calibrated are the same spans before and after the model's calibration."
     rates = {"ECE, bins of equal width": "overall_ece", "ECE, bins of equal size": "overall_ece_mass"}
     rates |= {"largest error of a bin": "overall_mce", "Brier score": "overall_brier"}
-    table = [[title, *(score_text(of_side[key]) for of_side in sides.values())] for title, key in rates.items()]
-    of_labels = [
-        [label, *(score_text(of_side["per_label"][label]["ece"]) for of_side in sides.values())]
-        for label, own in scores["per_label"].items()
-        if own["num_predicted"]
+    table = [[title, *(score_text(side_scores[key]) for side_scores in sides.values())] for title, key in rates.items()]
+    label_rows = [
+        [label, *(score_text(side_scores["per_label"][label]["ece"]) for side_scores in sides.values())]
+        for label, label_scores in scores["per_label"].items()
+        if label_scores["num_predicted"]
     ]
     tables = [
         Table("Calibration errors", ["measure", *sides], table),
-        Table("ECE by predicted label", ["label", *sides], of_labels),
-        *(_bin_table(name, of_side["reliability"]) for name, of_side in sides.items()),
+        Table("ECE by predicted label", ["label", *sides], label_rows),
+        *(_bin_table(name, side_scores["reliability"]) for name, side_scores in sides.items()),
     ]
     picture = Picture("reliability", png, "Precision against score in ten bins, and spans in each bin")
     return Section("Calibration", text, [picture], tables)
@@ -81,7 +81,7 @@ def threshold_section(curve: Mapping[str, Any], threshold: float | Mapping[str, 
 
     Args:
         curve: As `precision_recall_curve` gives it.
-        threshold: The one in use, or one by label, which has no place on one axis.
+        threshold: The threshold in use, or one for each label, which has no place on one axis.
     """
     number = None if isinstance(threshold, Mapping) else threshold
     figure = threshold_picture(curve, number, "Precision and recall over thresholds")
@@ -93,8 +93,8 @@ def threshold_section(curve: Mapping[str, Any], threshold: float | Mapping[str, 
     if number is None:
         text += " The model has a threshold for each label; here one holds for all."
     rows = [
-        [f"{one['threshold']:.1f}", *(f"{100 * one[name]:.1f}" for name in ("precision", "recall", "f1"))]
-        for one in values_at(curve, TENTHS)
+        [f"{values['threshold']:.1f}", *(f"{100 * values[name]:.1f}" for name in ("precision", "recall", "f1"))]
+        for values in values_at(curve, TENTHS)
     ]
     table = Table("Numbers at thresholds", ["threshold", "precision", "recall", "F1"], rows)
     picture = Picture("thresholds", png_bytes(figure), "Precision, recall and F1 by threshold; precision by recall")
@@ -124,9 +124,13 @@ def error_section(counts: Mapping[str, int], examples: Mapping[str, Sequence[Exa
         "without a pair. Invented: a prediction without a pair. Examples are a random choice; the number beside a "
         "label is the score of the prediction."
     )
-    titles = {kind: f"{KINDS[kind]} ({len(own)} of {counts[kind]:,})" for kind, own in examples.items()}
+    titles = {
+        kind: f"{KINDS[kind]} ({len(kind_examples)} of {counts[kind]:,})" for kind, kind_examples in examples.items()
+    }
     picture = Picture("errors", png_bytes(figure), "Number of errors of each kind")
-    return Section("Errors", text, [picture], examples={titles[kind]: own for kind, own in examples.items()})
+    return Section(
+        "Errors", text, [picture], examples={titles[kind]: kind_examples for kind, kind_examples in examples.items()}
+    )
 
 
 def training_section(curves: TrainingCurves | None) -> Section:
@@ -168,12 +172,12 @@ def _bin_table(name: str, bins: Sequence[Mapping[str, Any]]) -> Table:
     """Reliability bins that hold spans."""
     rows = [
         [
-            f"{one['low']:.1f} to {one['high']:.1f}",
-            f"{one['count']:,}",
-            f"{one['confidence']:.3f}",
-            f"{one['precision']:.3f}",
+            f"{score_bin['low']:.1f} to {score_bin['high']:.1f}",
+            f"{score_bin['count']:,}",
+            f"{score_bin['confidence']:.3f}",
+            f"{score_bin['precision']:.3f}",
         ]
-        for one in bins
-        if one["count"]
+        for score_bin in bins
+        if score_bin["count"]
     ]
     return Table(f"Bins of {name} scores", ["score", "spans", "mean score", "precision"], rows)

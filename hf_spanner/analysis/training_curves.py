@@ -32,8 +32,8 @@ def training_curves(folder: str | Path) -> TrainingCurves | None:
     """Curves of a model folder.
 
     Args:
-        folder: Folder with `trainer_state.json`, as `Trainer.save_state` writes it after training; else the one of the
-            highest `checkpoint-N` in it counts, which ends at its own step.
+        folder: Folder with `trainer_state.json`, as `Trainer.save_state` writes it after training; without it, that
+            of the highest `checkpoint-N` in the folder counts, which ends at its own step.
 
     Returns:
         The curves, or None if there is no such file or it holds none of them.
