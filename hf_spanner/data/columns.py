@@ -1,4 +1,4 @@
-"""CoNLL columns and TSV: a word with its tag on each line, blank lines between sentences, -DOCSTART- between documents."""
+"""CoNLL columns and TSV: a line for each word, a blank line between sentences, -DOCSTART- between documents."""
 
 import re
 from collections.abc import Callable, Iterator
