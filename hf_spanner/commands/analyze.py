@@ -73,14 +73,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # raw scores of all spans that the overlaps leave
     raw_spans, gold = predicted_and_gold(ner, rows, {**decoding, "threshold": 0.0}, given.batch_size)
     landscapes = model_landscapes(given, rows, train, ner.device) if given.landscape else {}
-    numbers, errors, found = analysis(rows, train, raw_spans, gold, settings, decoding["threshold"])
+    numbers, errors, predicted_scores = analysis(rows, train, raw_spans, gold, settings, decoding["threshold"])
     numbers["training_curves"] = None if curves is None else asdict(curves)
     numbers["landscapes"] = {name: asdict(landscape) for name, landscape in landscapes.items()}
     labels = sorted({*cast(dict[str, int], config.label2id), *numbers["groups"]["label"]})
-    examples = shown_examples(errors, found, rows, labels, given)
+    examples = shown_examples(errors, predicted_scores, rows, labels, given)
     sections = report_sections(numbers, decoding["threshold"], examples, curves, landscapes)
     about = {"model": shareable(given.model), "data": shareable(given.data), "split": given.split, "decoding": decoding}
-    numbers["curve"] = values_at(numbers["curve"], HUNDREDTHS)  # as many points as predictions would be unreadable
+    numbers["curve"] = values_at(numbers["curve"], HUNDREDTHS)  # a point for each prediction would be unreadable
     report = write_report(
         given.output,
         title=f"{config.model_type} on {about['data']}",
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Options of the command line; decoding parameters are there only if they were given."""
+    """Options of the command line; decoding parameters are among them only if they were given."""
     parser = command_parser("analyze", __doc__)
     parser.add_argument("model", help="folder or Hub name of a saved model")
     parser.add_argument("data", help="file, folder or data set on the Hub, as load_rows takes it")
@@ -116,13 +116,15 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def calibrated(spans: EntityLists, settings: Mapping[str, Any]) -> EntityLists:
-    """The same spans in the same order with calibrated scores; what was raw is what the model itself would map."""
+    """The same spans in the same order with calibrated scores; raw scores are those that the model itself would map."""
     indices = {label: index for index, label in settings["id2label"].items()}
     scored = []
-    for of_row in spans:
-        row = [Span(one["start"], one["end"], indices[one["label"]], one["score"]) for one in of_row]
-        mapped = calibrated_spans(row, settings["calibration"], settings["id2label"])
-        scored.append([one | {"score": span.score} for one, span in zip(of_row, mapped, strict=True)])
+    for entities in spans:
+        raw_spans = [
+            Span(entity["start"], entity["end"], indices[entity["label"]], entity["score"]) for entity in entities
+        ]
+        mapped_spans = calibrated_spans(raw_spans, settings["calibration"], settings["id2label"])
+        scored.append([entity | {"score": span.score} for entity, span in zip(entities, mapped_spans, strict=True)])
     return scored
 
 
@@ -142,27 +144,31 @@ def analysis(
         raw_spans: Raw scores of all spans that the overlaps leave.
         gold: Gold spans.
         settings: The model's `merge_settings`.
-        threshold: On calibrated scores.
+        threshold: The threshold on calibrated scores.
     """
     spans = calibrated(raw_spans, settings)
-    is_kept = [[one["score"] >= lowest_score(threshold, one["label"]) for one in of_row] for of_row in spans]
+    is_kept = [
+        [entity["score"] >= lowest_score(threshold, entity["label"]) for entity in entities] for entities in spans
+    ]
     predicted, before = (
-        [list(compress(of_row, flags)) for of_row, flags in zip(side, is_kept, strict=True)]
+        [list(compress(entities, flags)) for entities, flags in zip(side, is_kept, strict=True)]
         for side in (spans, raw_spans)
     )
     documents = list(rows["document"])
     num_resamples = NUM_RESAMPLES if num_documents(documents) > 1 else 0
-    all_found, right = matched_spans(spans, gold)
-    found, _ = matched_spans(predicted, gold)
-    errors = span_errors(found, right)
+    all_scores, gold_keys = matched_spans(spans, gold)
+    predicted_scores, _ = matched_spans(predicted, gold)
+    errors = span_errors(predicted_scores, gold_keys)
     numbers = {
         "scores": score_spans(predicted, gold, documents=documents, num_resamples=num_resamples),
         "raw_scores": None if settings["calibration"] is None else score_spans(before, gold),
-        "curve": precision_recall_curve(list(all_found.values()), [key in right for key in all_found], len(right)),
-        "groups": scores_by_group(found, right, rows["tokens"], train),
+        "curve": precision_recall_curve(
+            list(all_scores.values()), [key in gold_keys for key in all_scores], len(gold_keys)
+        ),
+        "groups": scores_by_group(predicted_scores, gold_keys, rows["tokens"], train),
         "errors": error_counts(errors),
     }
-    return numbers, errors, found
+    return numbers, errors, predicted_scores
 
 
 def model_landscapes(
@@ -186,7 +192,7 @@ def model_landscapes(
 
 def shown_examples(
     errors: Sequence[Error],
-    found: Mapping[SpanKey, float],
+    predicted_scores: Mapping[SpanKey, float],
     rows: Dataset,
     labels: Sequence[str],
     given: argparse.Namespace,
@@ -195,8 +201,11 @@ def shown_examples(
     colours = label_colours(labels)
     places = [name or f"row {number}" for number, name in enumerate(rows["id"], start=1)]
     return {
-        kind: [error_example(one, rows[one.text]["tokens"], places[one.text], colours, found) for one in own]
-        for kind, own in chosen_examples(errors, given.num_examples, given.example_seed).items()
+        kind: [
+            error_example(error, rows[error.text]["tokens"], places[error.text], colours, predicted_scores)
+            for error in kind_errors
+        ]
+        for kind, kind_errors in chosen_examples(errors, given.num_examples, given.example_seed).items()
     }
 
 
@@ -236,7 +245,7 @@ def facts(
     how = f"bootstrap over {intervals['num_documents']:,} documents" if intervals else "none: there is one document"
     if num_unknown := sum(name is None for name in rows["document"]):
         how += f"; {num_unknown:,} rows name no document and count as one each, so intervals may be too narrow"
-    found = {
+    lines = {
         "Model": str(about["model"]),
         "Data": f"{about['data']}{'' if about['split'] is None else ', ' + about['split']}, {len(rows):,} rows",
         "Spans": f"{scores['num_gold']:,} gold, {scores['num_predicted']:,} predicted, {scores['num_correct']:,} right",
@@ -249,5 +258,5 @@ def facts(
     }
     if calibration is not None:
         fitted_on = calibration["fitted_on"]
-        found["Calibration"] = f"{calibration['kind']}, fitted on {fitted_on['num_rows']:,} rows of {fitted_on['name']}"
-    return found
+        lines["Calibration"] = f"{calibration['kind']}, fitted on {fitted_on['num_rows']:,} rows of {fitted_on['name']}"
+    return lines

@@ -64,9 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"model with this map: {given.output}")
 
 
-def kept(of_rows: Sequence, is_kept: np.ndarray) -> list:
+def kept(items: Sequence, is_kept: np.ndarray) -> list:
     """The items of the rows that a mask keeps."""
-    return [item for item, keep in zip(of_rows, is_kept.tolist(), strict=True) if keep]
+    return [item for item, keep in zip(items, is_kept.tolist(), strict=True) if keep]
 
 
 def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -90,12 +90,12 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def data_name(data: str, split: str | None) -> str:
-    """What stands for the data in the configuration; of a path only its last part."""
+    """What stands for the data in the configuration; a path gives only its last part."""
     return Path(data).name if split is None else f"{Path(data).name}, {split}"
 
 
 def report(calibration: Mapping[str, Any], num_predictions: int) -> str:
-    """What was fitted, in one line a map."""
+    """What was fitted, with a line for each map."""
     fitted_on = calibration["fitted_on"]
     lines = [
         f"{calibration['kind']}, {num_predictions:,} predictions, {fitted_on['num_rows']:,} rows of {fitted_on['name']}"

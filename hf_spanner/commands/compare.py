@@ -40,7 +40,7 @@ from hf_spanner.metrics.span_ner.matching import matched_spans
 
 
 class Side(NamedTuple):
-    """One of the two: predicted and gold entities of rows, and the rows unless only their predictions were saved."""
+    """One of the two sides: predicted and gold entities of rows, and the rows unless only predictions were saved."""
 
     predicted: EntityLists
     gold: EntityLists
@@ -71,9 +71,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     names = {"A": Path(given.model_a).name, "B": Path(given.model_b).name}
     print(comparison_report(result, names, documents))
     if rows is not None:
-        found, gold = matched_spans(first.predicted, first.gold)
-        other, _ = matched_spans(second.predicted, first.gold)
-        result["examples"] = differing_examples(found, other, gold, rows["tokens"], num_examples=given.num_examples)
+        first_spans, gold = matched_spans(first.predicted, first.gold)
+        second_spans, _ = matched_spans(second.predicted, first.gold)
+        result["examples"] = differing_examples(
+            first_spans, second_spans, gold, rows["tokens"], num_examples=given.num_examples
+        )
         print(example_report(result["examples"], rows["id"]))
     if given.output is not None:
         written = {"names": {"first": names["A"], "second": names["B"]}, **result}
@@ -81,10 +83,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Options of the command line; decoding parameters are there only if they were given."""
+    """Options of the command line; decoding parameters are among them only if they were given."""
     parser = command_parser("compare", __doc__)
     parser.add_argument("model_a", help="folder or Hub name of a saved model, or FILE.parquet#RUN of kept predictions")
-    parser.add_argument("model_b", help="the same of the other")
+    parser.add_argument("model_b", help="the same for the other model")
     parser.add_argument("data", nargs="?", help="file, folder or data set on the Hub, as load_rows takes it")
     parser.add_argument("--split", help="split of a folder or of the Hub, such as test")
     parser.add_argument("--output", type=output_file, help="JSON file for everything")
@@ -118,7 +120,10 @@ def decoding_of_sources(sources: Sequence[str], decoding: Mapping[str, Any]) -> 
     unused = sorted(decoding.keys() - set().union(*names.values()))
     if unused:
         raise ValueError(f"{', '.join(unused)} must be a decoding parameter of one of {' and '.join(sources)}")
-    return {source: {name: decoding[name] for name in decoding if name in own} for source, own in names.items()}
+    return {
+        source: {name: decoding[name] for name in decoding if name in parameters}
+        for source, parameters in names.items()
+    }
 
 
 def saved_side(source: str) -> Side:

@@ -46,11 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
         for side, (predicted, gold) in sides.items()
     }
-    for side, of_side in scores.items():
-        print(report(of_side, f"{given.data}, {TITLES[side]}, {len(rows):,} rows", documents))
+    for side, side_scores in scores.items():
+        print(report(side_scores, f"{given.data}, {TITLES[side]}, {len(rows):,} rows", documents))
     if given.output is not None:
         result = {"decoding": dict(decoding), **scores["words"]}
-        result |= {side: of_side for side, of_side in scores.items() if side != "words"}
+        result |= {side: side_scores for side, side_scores in scores.items() if side != "words"}
         given.output.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 
@@ -58,7 +58,7 @@ TITLES = {"words": "its own words", "joined_text": "text joined with blanks, str
 
 
 def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Options of the command line; decoding parameters are there only if they were given."""
+    """Options of the command line; decoding parameters are among them only if they were given."""
     parser = command_parser("evaluate", __doc__)
     parser.add_argument("model", help="folder or Hub name of a saved model")
     parser.add_argument("data", help="file, folder or data set on the Hub, as load_rows takes it")
@@ -80,15 +80,15 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 def predictions_of_text(
     ner: SpanNERPipeline, rows: Any, decoding: Mapping[str, Any], batch_size: int
 ) -> tuple[EntityLists, EntityLists]:
-    """Predicted and gold spans in characters of the rows' words joined with blanks; the pipeline finds the words."""
+    """Predicted and gold spans in characters, of the rows' words joined with blanks; the pipeline finds the words."""
     texts = [" ".join(words) for words in rows["tokens"]]
     answers = ner(texts, documents=list(rows["document"]), batch_size=batch_size, **decoding)
     predicted = [
         [
             {"start": entity["start"], "end": entity["end"], "label": entity["entity_group"], "score": entity["score"]}
-            for entity in of_text
+            for entity in entities
         ]
-        for of_text in answers
+        for entities in answers
     ]
     return predicted, [character_entities(row) for row in rows]
 

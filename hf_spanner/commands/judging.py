@@ -46,7 +46,7 @@ def predicted_and_gold(
     Args:
         ner: The model.
         rows: Rows with `tokens`, `entities` and, for context, `document`.
-        decoding: Settings of inference by name, over the model's own.
+        decoding: Settings of inference by name, which override the model's own.
         batch_size: Windows run through the model at once.
 
     Returns:
@@ -63,7 +63,7 @@ def predicted_and_gold(
         batch_size=batch_size,
         **decoding,
     )
-    predicted = [[word_entity(entity) for entity in of_row] for of_row in tqdm(answers, total=len(rows), unit=" rows")]
+    predicted = [[word_entity(entity) for entity in answer] for answer in tqdm(answers, total=len(rows), unit=" rows")]
     return predicted, [list(row["entities"]) for row in rows]
 
 

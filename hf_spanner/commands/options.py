@@ -1,4 +1,4 @@
-"""Options of command lines, the same for every program: the settings of inference, and values checked before work."""
+"""Options that the commands share: the settings of inference, and values that are checked before the work begins."""
 
 import argparse
 from pathlib import Path
@@ -8,8 +8,8 @@ from hf_spanner.core.calibration import PROMISES
 from hf_spanner.methods import METHODS
 from hf_spanner.training.recipe import plain_yaml
 
-OF_METHODS = {name for model in METHODS.values() for name in model.config_class.decoding_parameters}
-DECODING_PARAMETERS = sorted(OF_METHODS | set(PROMISES))
+METHOD_PARAMETERS = {name for model in METHODS.values() for name in model.config_class.decoding_parameters}
+DECODING_PARAMETERS = sorted(METHOD_PARAMETERS | set(PROMISES))
 
 
 def command_parser(name: str, doc: str | None) -> argparse.ArgumentParser:
@@ -20,7 +20,7 @@ def command_parser(name: str, doc: str | None) -> argparse.ArgumentParser:
 
 
 def add_decoding_options(parser: argparse.ArgumentParser) -> None:
-    """Add an option for each setting of any method, with a YAML value; left out, the model's own holds."""
+    """Add an option for each setting of any method, with a YAML value; if it is left out, the model's own holds."""
     for name in DECODING_PARAMETERS:
         parser.add_argument(
             f"--{name.replace('_', '-')}",

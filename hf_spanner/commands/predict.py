@@ -1,10 +1,11 @@
-"""Entities of texts to JSON lines, streaming: files or standard input in, one line out for each text, in order.
+"""Write the entities of texts as JSON lines, streaming: files or standard input in, a line for each text out, in order.
 
 hf-spanner predict MODEL texts.txt more.jsonl.gz --output entities.jsonl
 hf-spanner predict MODEL --format text < texts.txt > entities.jsonl
 
-A `.txt` file holds one text a line, a `.jsonl` file one record a line with `text`, or `tokens` (words). The output has
-the record with its `entities` (characters for `text`, words for `tokens`, half-open), so it can be read as data again.
+Each line of a `.txt` file is a text, each line of a `.jsonl` file a record with `text`, or `tokens` (words). The output
+has the record with its `entities` (characters for `text`, words for `tokens`, half-open), so it can be read as data
+again.
 """
 
 import argparse
@@ -36,7 +37,7 @@ Record = dict[str, Any]
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write the entities of all texts."""
     given = parsed_arguments(arguments)
-    task: Any = "span-ner"  # the library's hints know its own tasks only
+    task: Any = "span-ner"  # the library's type hints know only its own tasks
     ner: Any = pipeline(task, model=given.model, batch_size=given.batch_size, **given_decoding(given))
     records = chain.from_iterable(input_records(source, given.format) for source in given.files or ["-"])
     reach, skipped, num_done = ner.model.config.context_sentences, [], 0
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Options of the command line; decoding parameters are there only if they were given."""
+    """Options of the command line; decoding parameters are among them only if they were given."""
     parser = command_parser("predict", __doc__)
     parser.add_argument("model", help="folder or Hub name of a saved model")
     parser.add_argument("files", nargs="*", help=".txt or .jsonl, plain or .gz; - or nothing is standard input")
@@ -61,7 +62,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="go on behind the lines that the output file holds; give the same model and options, nothing checks them",
+        help="go on after the lines that the output file holds; give the same model and options, nothing checks them",
     )
     parser.add_argument("--batch-size", type=at_least_one, default=32)
     add_decoding_options(parser)
@@ -127,14 +128,14 @@ def answered_records(ner: SpanNERPipeline, records: Sequence[Record]) -> list[Re
     """The records in their order, each with the entities found in it; neighbours of one document are context."""
     texts = [record for record in records if "text" in record]
     word_lists = [record for record in records if "text" not in record]
-    of_texts = iter(ner([record["text"] for record in texts], documents=documents_of(texts)))
-    of_words = iter(
+    text_answers = iter(ner([record["text"] for record in texts], documents=documents_of(texts)))
+    word_answers = iter(
         ner([record["tokens"] for record in word_lists], documents=documents_of(word_lists), pretokenized=True)
     )
     return [
-        record | {"entities": row_entities(next(of_texts), "")}
+        record | {"entities": row_entities(next(text_answers), "")}
         if "text" in record
-        else record | {"entities": row_entities(next(of_words), "word_")}
+        else record | {"entities": row_entities(next(word_answers), "word_")}
         for record in records
     ]
 
@@ -180,15 +181,15 @@ def remaining_records(
     skipped = deque(islice(records, num_done - num_begun), maxlen=max(1, reach))
     begun = list(islice(records, num_begun))
     record = begun[-1] if begun else skipped[-1] if skipped else {}
-    found = json.loads(last) if last else {}
-    if any(found.get(name) != record.get(name) for name in ("text", "tokens")):
+    written = json.loads(last) if last else {}
+    if any(written.get(name) != record.get(name) for name in ("text", "tokens")):
         raise ValueError(f"{output}, line {num_done}, is not from this input, where record {num_done} is another")
     os.truncate(output, whole)
     return list(skipped)[-reach:] if reach else [], chain(begun, records), num_done - num_begun
 
 
 def open_output(path: Path | None) -> Any:
-    """Output to write behind what is there, or standard output, which stays open."""
+    """Output to append to, or standard output, which stays open."""
     return nullcontext(sys.stdout) if path is None else path.open("a", encoding="utf-8", newline="\n")
 
 

@@ -1,4 +1,4 @@
-"""The program `hf-spanner`: one command a file of this folder, imported only when it is called."""
+"""The program `hf-spanner`: each command is a file of this folder, imported only when it is called."""
 
 import argparse
 import sys

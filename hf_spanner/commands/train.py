@@ -78,12 +78,12 @@ def run(recipe: Recipe) -> None:
     trainer.train(resume_from_checkpoint=recipe.resume or None)
     minutes = (time.monotonic() - started) / 60
     if recipe.calibration is not None:
-        trainer.save_model()  # a fit that fails takes nothing away
+        trainer.save_model()  # if the fit fails, the model is kept
         model.config.calibration = dev_calibration(recipe, trainer, rows["dev"])
     tested = trainer.predict(rows["test"])
     scores = score_spans(tested.predictions, tested.label_ids)
     trainer.save_model()
-    trainer.save_state()  # all curves: those of a checkpoint end at its own step, and only the best is kept
+    trainer.save_state()  # with all curves: those of a checkpoint end at its own step, and only the best is kept
     if trainer.is_world_process_zero():
         folder = Path(cast(str, args.output_dir))
         write_scores(folder / "scores.json", scores | {"minutes": minutes, "seed": args.seed})
@@ -115,20 +115,20 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 def starter_recipe(method: str) -> str:
     """A commented recipe of a method for files of one's own."""
     path = METHODS_FOLDER / method / "starter.yaml"
-    of_method = plain_yaml(path.read_text(encoding="utf-8"), str(path))
-    texts = {name: text.rstrip("\n") for name, text in of_method.items()}
+    fragments = plain_yaml(path.read_text(encoding="utf-8"), str(path))
+    texts = {name: text.rstrip("\n") for name, text in fragments.items()}
     return Template(STARTER.read_text(encoding="utf-8")).substitute(texts, method=method)
 
 
 def read_recipe(settings: Sequence[str]) -> Recipe:
-    """The recipe of a command line, a file and settings that win over it; without a file the quickstart."""
+    """The recipe of a command line: a file, or else the quickstart, and settings that win over it."""
     if settings and "=" not in settings[0]:
         return Recipe.from_yaml(settings[0], settings[1:])
     return Recipe.from_yaml(RECIPE, settings)
 
 
 def quiet_noise(*, is_main: bool) -> None:
-    """Leave what concerns the data; silence advice of libraries, and all but the main process."""
+    """Keep what concerns the data; silence the advice of libraries, and every process but the main one."""
     transformers_logging.set_verbosity_error()
     logging.getLogger("hf_spanner").setLevel(logging.WARNING if is_main else logging.ERROR)
 
@@ -137,7 +137,7 @@ def tokenizer_and_model(recipe: Recipe, labels: Sequence[str]) -> tuple[PreTrain
     """A new model on the recipe's encoder, or the model of `init_from` made ready for these labels."""
     model_class = METHODS[recipe.method]
     source = recipe.init_from or recipe.encoder_folder
-    # words are tokenised apart from each other, for which byte-level tokenizers need the blank before the first
+    # words are tokenised one by one, for which byte-level tokenizers need the blank before the first
     tokenizer = AutoTokenizer.from_pretrained(source, add_prefix_space=True)
     if recipe.init_from is None:
         return tokenizer, model_class.from_encoder(source, labels=labels, **recipe.model)
@@ -146,7 +146,7 @@ def tokenizer_and_model(recipe: Recipe, labels: Sequence[str]) -> tuple[PreTrain
     saved = model_class.config_class.from_pretrained(source).to_dict()
     if saved["split_hyphens"] != recipe.data.options["split_hyphens"]:
         raise ValueError(f"model.split_hyphens must be {saved['split_hyphens']}, as the model of init_from reads words")
-    saved |= {"calibration": None, "temperature": 1.0, "threshold": 0.0}  # of other weights
+    saved |= {"calibration": None, "temperature": 1.0, "threshold": 0.0}  # these belonged to other weights
     config = model_class.config_class.from_dict(saved | recipe.model | {"id2label": id2label, "label2id": label2id})
     return tokenizer, model_class.from_pretrained(source, config=config, ignore_mismatched_sizes=True)
 
@@ -154,10 +154,10 @@ def tokenizer_and_model(recipe: Recipe, labels: Sequence[str]) -> tuple[PreTrain
 def data_notes(rows: Mapping[str, Any], model: SpanNERModel) -> list[str]:
     """What the method cannot reach in each split, and how far raw text would give the same words."""
     reach, agreement = [], []
-    for split, of_split in rows.items():
-        lost, known = unreachable_entities(of_split, model)
+    for split, split_rows in rows.items():
+        lost, known = unreachable_entities(split_rows, model)
         reach.append(f"{lost:,} of {known:,} in {split}")
-        words, entities = splitter_agreement(of_split, split_hyphens=model.config.split_hyphens)
+        words, entities = splitter_agreement(split_rows, split_hyphens=model.config.split_hyphens)
         agreement.append(f"{words:.2%} / {entities:.2%} in {split}")
     return [
         f"entities that the method cannot reach: {', '.join(reach)}",
@@ -194,10 +194,10 @@ def splitter_agreement(rows: Iterable[Mapping[str, Any]], *, split_hyphens: bool
     num_words = same_words = num_entities = same_entities = 0
     for row in rows:
         offsets = surface_offsets(row["tokens"])
-        found = split_words(" ".join(row["tokens"]), split_hyphens=split_hyphens)
-        starts, ends = {start for start, _ in found}, {end for _, end in found}
+        new_offsets = split_words(" ".join(row["tokens"]), split_hyphens=split_hyphens)
+        starts, ends = {start for start, _ in new_offsets}, {end for _, end in new_offsets}
         num_words += len(offsets)
-        same_words += len(set(offsets) & set(found))
+        same_words += len(set(offsets) & set(new_offsets))
         num_entities += len(row["entities"])
         same_entities += sum(
             offsets[entity["start"]][0] in starts and offsets[entity["end"] - 1][1] in ends
@@ -208,8 +208,8 @@ def splitter_agreement(rows: Iterable[Mapping[str, Any]], *, split_hyphens: bool
 
 def dev_calibration(recipe: Recipe, trainer: SpanNERTrainer, rows: Any) -> dict[str, Any]:
     """The map that the recipe asks for, fitted on raw scores of the dev rows."""
-    found = trainer.predict(rows, decoding={"threshold": 0.0})
-    predictions = scored_predictions(found.predictions, found.label_ids)
+    output = trainer.predict(rows, decoding={"threshold": 0.0})
+    predictions = scored_predictions(output.predictions, output.label_ids)
     assert recipe.calibration is not None
     return fitted_calibration(recipe.calibration, predictions, fitted_on=fit_source("validation", rows))
 
