@@ -1,4 +1,4 @@
-"""Labelled spans of texts as checked sets: what counts as a prediction, and what as right."""
+"""Labelled spans of texts as checked sets: what counts as a prediction, and what counts as right."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -82,8 +82,10 @@ def label_calibration_errors(
     for place, label in enumerate(labels):
         places.setdefault(label, []).append(place)
     errors = {}
-    for label, own in sorted(places.items()):
-        errors[label] = calibration_error([scores[i] for i in own], [correct[i] for i in own], num_bins)["ece"]
+    for label, label_places in sorted(places.items()):
+        errors[label] = calibration_error(
+            [scores[i] for i in label_places], [correct[i] for i in label_places], num_bins
+        )["ece"]
     return errors
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from .matching import INTEGER, SpanLists, matched_spans
 from .reliability import bin_numbers
 
-CORRECT, PREDICTED, GOLD, GAPS = 0, 1, 2, 3  # columns of the sums of a document; GAPS is the first of K
+CORRECT, PREDICTED, GOLD, GAPS = 0, 1, 2, 3  # columns of the sums of a document; GAPS is the first of K columns
 
 
 def bootstrap_intervals(
@@ -39,7 +39,7 @@ def bootstrap_intervals(
         documents: For each text the name of its document; None, for a text or for all, is a document of its own.
         num_resamples: Number of resamples, at least 1.
         confidence_level: c, in (0, 1).
-        seed: Of the draws, or a numpy Generator.
+        seed: Seed of the draws, or a numpy Generator.
         num_bins: Number of bins of the ECE, of equal width.
         zero_division: Value of an undefined ratio, in a resample too.
 
@@ -56,7 +56,7 @@ def bootstrap_intervals(
     sums = document_sums(predictions, references, documents=documents, num_bins=num_bins)
     values = headline_values(_resampled(sums, num_resamples, seed), zero_division)
     return {
-        **{name: _interval(of_resamples, confidence_level) for name, of_resamples in values.items()},
+        **{name: _interval(resampled_values, confidence_level) for name, resampled_values in values.items()},
         "num_documents": len(sums),
         "num_resamples": int(num_resamples),
         "confidence_level": float(confidence_level),
@@ -84,9 +84,9 @@ def paired_bootstrap(
         p = (1 + number of resamples with |d* - d| >= |d|) / (1 + number of resamples).
 
     Moving d* by d makes resamples obey the hypothesis (Efron and Tibshirani 1993, chapter 16). For d > 0 the upper
-    side counts d* >= 2 d, which is the test of Berg-Kirkpatrick et al. 2012 but for their d* > 2 d; the lower side,
-    d* <= 0, makes it two-sided. The 1 counts the data among the resamples, so that p is never 0 (Davison and Hinkley
-    1997, section 4.2). p is 1 if d is 0.
+    side counts d* >= 2 d, which is the test of Berg-Kirkpatrick et al. 2012, except that they have d* > 2 d; the lower
+    side, d* <= 0, makes it two-sided. The 1 counts the data among the resamples, so that p is never 0 (Davison and
+    Hinkley 1997, section 4.2). p is 1 if d is 0.
 
     Args:
         first: Predictions of one model, as `score_spans` takes them.
@@ -162,23 +162,23 @@ def document_sums(
         ValueError: As `score_spans`, or if there is not one entry of `documents` per text.
     """
     predicted, gold = matched_spans(predictions, references)
-    places, size = _document_places(documents, len(predictions))
-    of_predicted = places[np.array([key[0] for key in predicted], dtype=np.int64)]  # (n,)
-    of_gold = places[np.array([key[0] for key in gold], dtype=np.int64)]
+    text_places, size = _document_places(documents, len(predictions))
+    predicted_places = text_places[np.array([key[0] for key in predicted], dtype=np.int64)]  # (n,)
+    gold_places = text_places[np.array([key[0] for key in gold], dtype=np.int64)]
     scores = np.array(list(predicted.values()), dtype=np.float64)  # (n,)
     correct = np.array([key in gold for key in predicted], dtype=np.float64)  # (n,)
-    cells = of_predicted * num_bins + bin_numbers(scores, num_bins)
+    cells = predicted_places * num_bins + bin_numbers(scores, num_bins)
     sums = np.empty((size, GAPS + num_bins))
-    sums[:, CORRECT] = np.bincount(of_predicted, weights=correct, minlength=size)
-    sums[:, PREDICTED] = np.bincount(of_predicted, minlength=size)
-    sums[:, GOLD] = np.bincount(of_gold, minlength=size)
+    sums[:, CORRECT] = np.bincount(predicted_places, weights=correct, minlength=size)
+    sums[:, PREDICTED] = np.bincount(predicted_places, minlength=size)
+    sums[:, GOLD] = np.bincount(gold_places, minlength=size)
     gaps = np.bincount(cells, weights=correct - scores, minlength=size * num_bins)
     sums[:, GAPS:] = gaps.reshape(size, num_bins)
     return sums
 
 
 def num_documents(documents: Sequence[str | None]) -> int:
-    """How many documents texts come from, a None being one of its own; intervals need two."""
+    """How many documents texts come from, where None is a document of its own; intervals need two."""
     return _document_places(documents, len(documents))[1]
 
 
@@ -243,7 +243,7 @@ def _defined(value: float | np.ndarray) -> float | None:
 
 
 def _interval(values: np.ndarray, confidence_level: float) -> dict[str, float | None]:
-    """Quantiles that leave half of the rest on either side, of the values that are defined."""
+    """Quantiles of the defined values that leave half of the rest on either side."""
     values = values[~np.isnan(values)]
     if not len(values):
         return {"low": None, "high": None}

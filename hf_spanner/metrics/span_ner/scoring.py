@@ -41,8 +41,8 @@ def score_spans(
         zero_division: Value of an undefined ratio, in [0, 1].
         documents: For intervals, the document of each text; None, for a text or for all, is a document of its own.
         num_resamples: Number of resamples of the documents for intervals; 0 leaves intervals out.
-        confidence_level: Of the intervals, in (0, 1).
-        seed: Of the resamples.
+        confidence_level: Level of the intervals, in (0, 1).
+        seed: Seed of the resamples.
 
     Returns:
         Plain Python values: overall_precision, overall_recall, overall_f1, overall_ece, overall_mce, overall_ece_mass,
@@ -114,7 +114,7 @@ def _calibration(
 def _counts(
     predictions: SpanLists, references: SpanLists, predicted: Mapping[SpanKey, float], gold: set[SpanKey]
 ) -> dict[str, Any]:
-    """The counts behind the strict scores, and how many repeats were removed."""
+    """The counts that give the strict scores, and how many repeats were removed."""
     return {
         "num_gold": len(gold),
         "num_predicted": len(predicted),
