@@ -74,8 +74,8 @@ def main() -> None:
         results[name] = {"errors": errors, "promises": promises}
         print(f"\n{name}: {len(test.gold)} rows, {len(test.scored().scores)} predictions")
         print("  " + ", ".join(f"{kind} {value:.3f}" for kind, value in errors.items()))
-        for target, of_target in promises.items():
-            print(f"  precision {target}: " + ", ".join(f"{kind} {value}" for kind, value in of_target.items()))
+        for target, target_results in promises.items():
+            print(f"  precision {target}: " + ", ".join(f"{kind} {value}" for kind, value in target_results.items()))
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
 
@@ -88,24 +88,24 @@ def calibration_errors(dev: Rows | None, test: Rows, num_splits: int) -> dict[st
         errors["raw on dev"] = error(dev.scored())
         for kind in PARAMETERS:
             errors[f"{kind} from dev"] = error(mapped(fitted(kind, dev), raw))
-    of_splits: dict[str, list[float]] = defaultdict(list)
+    split_errors: dict[str, list[float]] = defaultdict(list)
     for seed in range(num_splits):
         first = half(test, seed)
         sides = [(test.where(~is_judged), test.where(is_judged).scored()) for is_judged in (~first, first)]
-        of_splits["raw by halves"].append(error(sides[0][1]))
+        split_errors["raw by halves"].append(error(sides[0][1]))
         for kind in PARAMETERS:
             calibrated = [mapped(fitted(kind, fitting), judged) for fitting, judged in sides]
-            add_errors(of_splits, kind, calibrated)
+            add_errors(split_errors, kind, calibrated)
             if kind == "platt":
                 generator = np.random.default_rng(seed)
                 truths = [generator.random(len(side.scores)) < side.scores for side in calibrated]
                 exact = [side._replace(correct=truth) for side, truth in zip(calibrated, truths, strict=True)]
-                add_errors(of_splits, "floor", exact)
-    return errors | {name: float(np.mean(values)) for name, values in of_splits.items()}
+                add_errors(split_errors, "floor", exact)
+    return errors | {name: float(np.mean(values)) for name, values in split_errors.items()}
 
 
 def add_errors(errors: dict[str, list[float]], name: str, sides: Sequence[ScoredPredictions]) -> None:
-    """The error of the first half, and of both halves together, each of which the other one's map has calibrated."""
+    """The error of the first half, and of both halves together; the map of each half has calibrated the other."""
     errors[f"{name} by halves"].append(error(sides[0]))
     both = ScoredPredictions(*(np.concatenate(columns) for columns in zip(*sides, strict=True)))
     errors[f"{name} crossed"].append(error(both))
@@ -138,7 +138,7 @@ def promise_results(dev: Rows | None, test: Rows, target: float, delta: float, n
 
 
 def promised(fitting: Rows, judged: Rows, target: float, delta: float, seed: int) -> tuple[int, int, int] | None:
-    """Right, kept and all of the judged predictions by the threshold that `fitting` promises, None without one."""
+    """Numbers of right, kept and all judged predictions at the threshold that `fitting` promises, None without one."""
     is_mapped = half(fitting, seed + 1_000)
     mapping, testing = fitting.where(is_mapped), fitting.where(~is_mapped)
     if len(mapping.scored().scores) < MIN_PREDICTIONS:

@@ -1,4 +1,4 @@
-"""Where DiffusionNER loses entities: the share of gold spans that is still there behind each of its stages.
+"""Where DiffusionNER loses entities: the share of gold spans that is still there after each of its stages.
 
     python benchmarks/diffusion_losses.py --model outputs/gum_minilm --data data/gum/test.jsonl --seeds 1 2 3
 
@@ -69,9 +69,11 @@ def stacked(batches: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
 
 def gold_spans(rows: Sequence[Mapping[str, Any]], label2id: Mapping[str, int]) -> Tensor:
     """(B, G, 3) long first word, last word and label, padding -1."""
-    spans = [[(one["start"], one["end"] - 1, label2id[one["label"]]) for one in row["entities"]] for row in rows]
+    spans = [
+        [(entity["start"], entity["end"] - 1, label2id[entity["label"]]) for entity in row["entities"]] for row in rows
+    ]
     most = max(1, *map(len, spans))
-    return torch.tensor([of_row + [(NONE,) * 3] * (most - len(of_row)) for of_row in spans])
+    return torch.tensor([row_spans + [(NONE,) * 3] * (most - len(row_spans)) for row_spans in spans])
 
 
 @torch.inference_mode()
@@ -93,11 +95,11 @@ def followed(
     is_kept = is_typed & (sum(probabilities) > decoding["phi"])[:, None]
     counts[f"sampled, and their probabilities pass phi = {decoding['phi']}"] = int((is_kept.any(-1) & is_gold).sum())
     answers = model.decode(output, decoding)
-    wanted = [{(start, last + 1, label) for start, last, label in row.tolist() if start >= 0} for row in gold]
-    found = [{span[:3] for span in spans} for spans in answers]
-    counts["sampled, in the answer (recall)"] = sum(len(a & b) for a, b in zip(wanted, found, strict=True))
+    gold_keys = [{(start, last + 1, label) for start, last, label in row.tolist() if start >= 0} for row in gold]
+    answer_keys = [{span[:3] for span in spans} for spans in answers]
+    counts["sampled, in the answer (recall)"] = sum(len(a & b) for a, b in zip(gold_keys, answer_keys, strict=True))
     counts["sampled, wrong spans in the answer, over gold"] = sum(
-        len(b - a) for a, b in zip(wanted, found, strict=True)
+        len(b - a) for a, b in zip(gold_keys, answer_keys, strict=True)
     )
     return counts
 

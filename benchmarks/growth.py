@@ -3,8 +3,8 @@
     python benchmarks/growth.py --method locate_and_label --words 64 128 256 512 --config lstm_size=400 head_size=256
     python benchmarks/growth.py --method bopn --words 128 --field max_offset 0 1 2 3
 
-Random weights and one sentence of random tokens, one a word, with an entity every ten words. What is random changes no
-cost but that of decoding, which grows with the spans that a model believes in.
+Weights are random, and so are the tokens of the one sentence, one for each word, with an entity every ten words. That
+they are random changes no cost but that of decoding, which grows with the spans that a model believes in.
 """
 
 import argparse
@@ -67,7 +67,7 @@ def random_model(
 
 
 def head_times(model: SpanNERModel, num_words: int, num_labels: int, repeats: int) -> tuple[float, float]:
-    """Milliseconds behind the encoder: scores and decoding at inference; scores, loss and gradients in training."""
+    """Milliseconds after the encoder: scores and decoding at inference; scores, loss and gradients in training."""
     inputs = {
         "input_ids": torch.randint(VOCABULARY, (1, num_words)),
         "attention_mask": torch.ones(1, num_words, dtype=torch.long),

@@ -49,15 +49,15 @@ def kept_runs(patterns: Sequence[str], folder: Path = FOLDER) -> list[str]:
     Raises:
         ValueError: If a pattern fits no run.
     """
-    found = {
+    sources = {
         run: f"{file}#{run}"
         for file in sorted(folder.glob("*.parquet"))
         for run in pq.read_table(file, columns=["run"])["run"].unique().to_pylist()
     }
     for pattern in patterns:
-        if not any(fnmatchcase(run, pattern) for run in found):
-            raise ValueError(f"{pattern} must fit one of the runs {', '.join(sorted(found))}")
-    return [found[run] for run in sorted(found) if any(fnmatchcase(run, pattern) for pattern in patterns)]
+        if not any(fnmatchcase(run, pattern) for run in sources):
+            raise ValueError(f"{pattern} must fit one of the runs {', '.join(sorted(sources))}")
+    return [sources[run] for run in sorted(sources) if any(fnmatchcase(run, pattern) for pattern in patterns)]
 
 
 def add_run(folder: Path, facts: Mapping[str, Any], predicted: Sequence, gold: Sequence) -> str:
@@ -65,7 +65,7 @@ def add_run(folder: Path, facts: Mapping[str, Any], predicted: Sequence, gold: S
 
     Args:
         folder: Where the file is, or is made.
-        facts: Of the run, with `name`, `method`, `seed` and `split`.
+        facts: Facts of the run, with `name`, `method`, `seed` and `split`.
         predicted: For each row its entities (start, end, label, score); scores are kept to six digits.
         gold: The same without scores.
 
@@ -75,8 +75,8 @@ def add_run(folder: Path, facts: Mapping[str, Any], predicted: Sequence, gold: S
     run = run_name(facts)
     file = file_of_run(run, folder)
     rows = [
-        {"run": run, **{name: facts[name] for name in FACTS}, "row": row, "predicted": found, "gold": wanted}
-        for row, (found, wanted) in enumerate(zip(map(_kept_scores, predicted), gold, strict=True))
+        {"run": run, **{name: facts[name] for name in FACTS}, "row": row, "predicted": row_predicted, "gold": row_gold}
+        for row, (row_predicted, row_gold) in enumerate(zip(map(_kept_scores, predicted), gold, strict=True))
     ]
     table = pa.Table.from_pylist(rows, schema=SCHEMA)
     if file.exists():
@@ -86,7 +86,7 @@ def add_run(folder: Path, facts: Mapping[str, Any], predicted: Sequence, gold: S
 
 
 def write_runs(file: Path, table: pa.Table) -> None:
-    """Write all runs of a corpus, small: whole columns in a page, digits of scores apart."""
+    """Write all runs of a corpus to a small file: whole columns in a page, and the digits of scores split."""
     file.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(
         table.sort_by([("run", "ascending"), ("row", "ascending")]),

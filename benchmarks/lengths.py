@@ -32,8 +32,8 @@ def counts_by_length(run: str, bounds: Sequence[int]) -> list[tuple[str, int, in
     """Name, predicted, gold and right entities of each class of lengths."""
     predicted, gold, right = Counter(), Counter(), Counter()
     for sides in zip(*read_predictions(run), strict=True):
-        found, wanted = ({(span["start"], span["end"], span["label"]) for span in spans} for spans in sides)
-        for counter, spans in ((predicted, found), (gold, wanted), (right, found & wanted)):
+        predicted_keys, gold_keys = ({(span["start"], span["end"], span["label"]) for span in spans} for spans in sides)
+        for counter, spans in ((predicted, predicted_keys), (gold, gold_keys), (right, predicted_keys & gold_keys)):
             counter.update(bisect_left(bounds, end - start) for start, end, _ in spans)
     firsts = [1, *(bound + 1 for bound in bounds)]
     names = [f"{first}-{last}" for first, last in zip(firsts, bounds, strict=False)] + [f">= {firsts[-1]}"]

@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def measured_apart(subject: str, batch: str, repeats: int) -> list[float]:
-    """MiB of each of several fresh processes."""
+    """MiB as measured in each of several fresh processes."""
     command = [sys.executable, *sys.argv, "--measure", subject, batch]
     runs = [subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True) for _ in range(repeats)]
     return [float(run.stdout.split()[-1]) for run in runs]

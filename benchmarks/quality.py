@@ -73,14 +73,14 @@ def main() -> None:
                 "name": name,
                 "method": method,
                 "seed": seed,
-                "rows": {split: len(of_split) for split, of_split in rows.items()},
+                "rows": {split: len(split_rows) for split, split_rows in rows.items()},
                 "minutes": round((time.time() - started) / 60, 1),
                 "recipe": Path(arguments.recipe).name,
                 "overrides": [text for text in arguments.overrides if not text.startswith(PRIVATE)],
                 **environment(),
             }
-            for split, of_split in predicted.items():
-                keep(arguments.output, {**facts, "split": split}, of_split, rows[split])
+            for split, split_predicted in predicted.items():
+                keep(arguments.output, {**facts, "split": split}, split_predicted, rows[split])
 
 
 def selected_rows(recipe: Recipe, selection: str | None) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def keep(folder: Path, facts: dict[str, Any], predicted: Sequence, rows: Any) ->
     gold = [list(entities) for entities in rows["entities"]]
     scores = score_spans(predicted, gold)
     facts = facts | {name: value for name, value in scores.items() if name not in ("reliability", "per_label")}
-    facts["f1_by_label"] = {label: of_label["f1"] for label, of_label in scores["per_label"].items()}
+    facts["f1_by_label"] = {label: label_scores["f1"] for label, label_scores in scores["per_label"].items()}
     add_run(folder, facts, predicted, gold)
     with (folder / "results.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(facts, ensure_ascii=False) + "\n")

@@ -69,7 +69,7 @@ def with_tables(text: str) -> str:
     Raises:
         ValueError: If a table has no maker.
     """
-    return TABLE.sub(lambda found: f"{found[1]}{table_text(found[2])}\n{found[3]}", text)
+    return TABLE.sub(lambda match: f"{match[1]}{table_text(match[2])}\n{match[3]}", text)
 
 
 def table_text(name: str) -> str:
@@ -121,8 +121,8 @@ def speed_rounds(file: Path, quantity: str) -> list[float]:
 
 def run_of(name: str, method: str) -> Run | None:
     """The one run of a name and method, or None."""
-    found = [run for run in runs() if (run["name"], run["method"]) == (name, method)]
-    return found[0] if found else None
+    matching = [run for run in runs() if (run["name"], run["method"]) == (name, method)]
+    return matching[0] if matching else None
 
 
 def corpus_table(corpus: str) -> str:
@@ -156,12 +156,12 @@ def runs_table(chosen: Sequence[Run], *, with_method: bool) -> str:
 
 def epochs(run: Run) -> int:
     """Epochs of a run: its own, or those of its recipe."""
-    own = settings(run).get("training.num_train_epochs")
-    return recipe_of(run).training.num_train_epochs if own is None else own
+    num_epochs = settings(run).get("training.num_train_epochs")
+    return recipe_of(run).training.num_train_epochs if num_epochs is None else num_epochs
 
 
 def settings(run: Run) -> dict[str, Any]:
-    """What a run had otherwise than its recipe."""
+    """The settings in which a run differed from its recipe."""
     pairs = (override.partition("=") for override in run["overrides"])
     return {name: plain_yaml(value, name) for name, _, value in pairs}
 
@@ -174,7 +174,7 @@ def recipe_of(run: Run) -> Recipe:
 
 
 def read(path: Path) -> Recipe:
-    """A recipe, read anywhere."""
+    """A recipe, read on any machine."""
     return Recipe.from_yaml(path, ["training.use_cpu=true"])
 
 
@@ -194,9 +194,9 @@ def recipes_table(method: str) -> str:
 
 def is_of_recipe(run: Run, name: str, recipe: Recipe) -> bool:
     """Whether a run trained a recipe as it stands, on all of its sentences."""
-    own = {"model": recipe.model, "training": vars(recipe.training)}
+    expected = {"model": recipe.model, "training": vars(recipe.training)}
     same = (
-        own[section].get(key) == value
+        expected[section].get(key) == value
         for section, _, key, value in ((*name.partition("."), value) for name, value in settings(run).items())
         if section == "model" or key == "num_train_epochs"
     )
@@ -209,7 +209,7 @@ def speed_table(_: str) -> str:
     files = sorted(SPEED.glob("*.json"))  # of the methods that were measured
     facts = [json.loads(file.read_text(encoding="utf-8")) for file in files]
     rows = [
-        [quantity, *(f"{median(of_method['results'][quantity]['rounds']):.2f}" for of_method in facts)]
+        [quantity, *(f"{median(method_facts['results'][quantity]['rounds']):.2f}" for method_facts in facts)]
         for quantity in facts[0]["results"]
     ]
     about = facts[0]

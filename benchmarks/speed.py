@@ -159,7 +159,7 @@ def corpus_ratios(pipeline: SpanNERPipeline, rows: Dataset, repeats: int) -> tup
     texts = [" ".join(tokens) for tokens in words]
     encoder = pipeline.model.word_encoder.encoder
     batches = padded_batches(pipeline.model, pipeline.tokenizer, words)
-    unit, (of_batches, of_words, of_texts) = ratios_of_rounds(
+    unit, (batch_rounds, word_rounds, text_rounds) = ratios_of_rounds(
         lambda: encode_all(encoder, batches),
         [
             lambda: decode_all(pipeline.model, batches),
@@ -177,23 +177,23 @@ def corpus_ratios(pipeline: SpanNERPipeline, rows: Dataset, repeats: int) -> tup
     ]
     method = pipeline.model.config.model_type
     return notes, [
-        Ratio(FORWARD, of_batches, method),
-        Ratio(WORDS, [1 / value for value in of_words], method),
-        Ratio(TEXT, [1 / value for value in of_texts], method),
+        Ratio(FORWARD, batch_rounds, method),
+        Ratio(WORDS, [1 / value for value in word_rounds], method),
+        Ratio(TEXT, [1 / value for value in text_rounds], method),
     ]
 
 
 def pipeline_scores(pipeline: SpanNERPipeline, rows: Dataset, decoding: Mapping[str, Any]) -> dict[str, Any]:
     """Strict scores of what the pipeline finds in the words of the rows, with these settings of inference."""
     answers = pipeline(list(rows["tokens"]), pretokenized=True, **decoding)
-    found = [
+    predicted = [
         [
             {"start": e["word_start"], "end": e["word_end"], "label": e["entity_group"], "score": e["score"]}
             for e in answer
         ]
         for answer in answers
     ]
-    return score_spans(found, [list(entities) for entities in rows["entities"]])
+    return score_spans(predicted, [list(entities) for entities in rows["entities"]])
 
 
 def padded_batches(model: SpanNERModel, tokenizer: Any, texts: Sequence, batch_size: int = BATCH_SIZE) -> list[Batch]:
@@ -264,17 +264,19 @@ def training_ratios(
     Random(SEED).shuffle(places)
     shuffled = [places[first : first + BATCH_SIZE] for first in range(0, len(places), BATCH_SIZE)]
     dataset, collate = trainer.train_dataset, trainer.span_collator
-    same, mixed = ([collate([dataset[place] for place in of_batch]) for of_batch in cut] for cut in (batches, shuffled))
+    same, mixed = (
+        [collate([dataset[place] for place in batch_places]) for batch_places in cut] for cut in (batches, shuffled)
+    )
     encoder = deepcopy(model.word_encoder.encoder).train()
     optimizer_class, settings = trainer.get_optimizer_cls_and_kwargs(trainer.args, encoder)
     optimizer = optimizer_class(encoder.parameters(), **settings)
     trainer.create_optimizer()
-    _, (of_mixed, of_same) = ratios_of_rounds(
+    _, (mixed_rounds, same_rounds) = ratios_of_rounds(
         lambda: train_on_rows(trainer, batches),
         [lambda: train_encoder(encoder, optimizer, mixed), lambda: train_encoder(encoder, optimizer, same)],
         arguments.repeats,
     )
-    return [Ratio(SHUFFLED, of_mixed, arguments.method), Ratio(TRAINING, of_same, arguments.method)]
+    return [Ratio(SHUFFLED, mixed_rounds, arguments.method), Ratio(TRAINING, same_rounds, arguments.method)]
 
 
 def train_on_rows(trainer: SpanNERTrainer, batches: Sequence[Sequence[int]]) -> None:

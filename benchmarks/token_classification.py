@@ -41,7 +41,7 @@ def train_baseline(
 
 
 def predict_baseline(model: Any, tokenizer: Any, rows: Sequence[Mapping[str, Any]], batch_size: int = 32) -> list:
-    """Entities of each row as dicts; tags read as conlleval does, score the mean probability of the words' tags."""
+    """Entities of each row as dicts; tags are read as by conlleval, a score is the mean probability of its tags."""
     model.eval()
     predicted: list[list[dict[str, Any]]] = [[] for _ in rows]
     order = sorted(range(len(rows)), key=lambda place: len(rows[place]["tokens"]))

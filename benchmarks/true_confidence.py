@@ -59,7 +59,9 @@ def print_errors(
 ) -> None:
     """One line: calibration error, and the mean distances to the truth."""
     keys = [
-        (row, one["start"], one["end"], one["label"]) for row, of_row in enumerate(rows.predicted) for one in of_row
+        (row, entity["start"], entity["end"], entity["label"])
+        for row, entities in enumerate(rows.predicted)
+        for entity in entities
     ]
     true = np.array([truth.get(key, 0.0) for key in keys])
     distances = np.abs(predictions.scores - true)

@@ -80,7 +80,7 @@ def split_phrase(text: str) -> tuple[str, ...]:
 
 
 def with_article(label: str, core: Phrase) -> Mention:
-    """The core behind an article that may belong to it."""
+    """The core after an article that may belong to it."""
     return Mention(label, core, ("the",), "article")
 
 

@@ -98,9 +98,9 @@ def unseen_share(train: list[Row], test: list[Row]) -> tuple[float, float]:
     """Share of test entities whose surface is no entity of train, and of those with a word that train never has."""
     known = {tuple(row["tokens"][e["start"] : e["end"]]) for row in lowered(train) for e in row["entities"]}
     words = {token for row in lowered(train) for token in row["tokens"]}
-    found = [tuple(row["tokens"][e["start"] : e["end"]]) for row in lowered(test) for e in row["entities"]]
-    new_words = sum(any(token not in words for token in surface) for surface in found)
-    return sum(surface not in known for surface in found) / len(found), new_words / len(found)
+    test_surfaces = [tuple(row["tokens"][e["start"] : e["end"]]) for row in lowered(test) for e in row["entities"]]
+    new_words = sum(any(token not in words for token in surface) for surface in test_surfaces)
+    return sum(surface not in known for surface in test_surfaces) / len(test_surfaces), new_words / len(test_surfaces)
 
 
 def label_counts(rows: list[Row]) -> Counter[int]:
@@ -110,7 +110,7 @@ def label_counts(rows: list[Row]) -> Counter[int]:
         for entity in row["entities"]:
             if entity["end"] - entity["start"] == 1:
                 labels[row["tokens"][entity["start"]]].append(entity["label"])
-    return Counter(len(set(found)) for found in labels.values() if len(found) >= 5)
+    return Counter(len(set(surface_labels)) for surface_labels in labels.values() if len(surface_labels) >= 5)
 
 
 def lowered(rows: list[Row]) -> Iterable[Row]:

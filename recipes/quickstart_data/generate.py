@@ -296,7 +296,7 @@ def files() -> dict[Path, str]:
 
 
 def json_lines(records: Iterator[dict[str, object]]) -> str:
-    """One JSON object a line."""
+    """One JSON object on each line."""
     return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
 
 
