@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--model", required=True, help="folder of a trained model of diffusion_ner")
     parser.add_argument("--data", required=True, help="file of rows, such as a test split in JSONL")
     parser.add_argument("--rows", type=int, help="take only the first rows")
-    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3], help="of the noise")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3], help="seeds of the noise")
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()

@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument(
         "--spans-per-word", nargs="*", type=float, default=[1.0, 2.0], help="at most the most `--spans`"
     )
-    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3], help="of the noise")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3], help="seeds of the noise")
     parser.add_argument("--repeats", type=int, default=3, help="rounds of timing; the median round counts")
     parser.add_argument("--base-rows", type=int, help="only time a random encoder of BERT-base's shape")
     parser.add_argument("--threads", type=int, default=2)

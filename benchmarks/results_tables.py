@@ -206,7 +206,7 @@ def is_of_recipe(run: Run, name: str, recipe: Recipe) -> bool:
 
 def speed_table(_: str) -> str:
     """What `speed.py` measured of each method: the median round of each quantity."""
-    files = sorted(SPEED.glob("*.json"))  # of the methods that were measured
+    files = sorted(SPEED.glob("*.json"))  # one file for each method that was measured
     facts = [json.loads(file.read_text(encoding="utf-8")) for file in files]
     rows = [
         [quantity, *(f"{median(method_facts['results'][quantity]['rounds']):.2f}" for method_facts in facts)]

@@ -34,7 +34,7 @@ def main() -> None:
     """Print one line for each run and map."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "runs", nargs="+", help="on test rows, names or patterns; those of the same with `-dev` are kept"
+        "runs", nargs="+", help="names or patterns of runs on test rows; the same with `-dev` must be kept"
     )
     arguments = parser.parse_args()
     truth = true_probabilities()

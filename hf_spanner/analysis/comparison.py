@@ -105,7 +105,7 @@ def agreement(
 
     Args:
         first: Predicted spans of one model, each once.
-        second: Those of the other.
+        second: Predicted spans of the other model.
         gold: The gold spans.
 
     Returns:
@@ -154,7 +154,7 @@ def differing_examples(
 
     Args:
         first: Predicted spans of one model with their scores.
-        second: Those of the other.
+        second: Predicted spans of the other model.
         gold: The gold spans.
         texts: Words of each text.
         num_examples: Most examples of a kind.

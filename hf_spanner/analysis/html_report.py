@@ -14,7 +14,7 @@ from hf_spanner.analysis.errors import Error, context_window
 from hf_spanner.metrics.span_ner.matching import SpanKey
 
 TEMPLATE = Path(__file__).with_name("report_template.html")
-NUM_COLOURS = 7  # of entities in the template
+NUM_COLOURS = 7  # colours of entities in the template
 REACH = 12  # words of context on either side
 
 
@@ -137,7 +137,7 @@ def values_at(curve: Mapping[str, Sequence[float]], thresholds: Sequence[float])
     rising = curve["thresholds"][::-1]
     values = []
     for threshold in thresholds:
-        place = len(rising) - 1 - bisect_left(rising, threshold)  # of the lowest score that is kept
+        place = len(rising) - 1 - bisect_left(rising, threshold)  # where the lowest kept score stands
         if place >= 0:
             values.append(
                 {"threshold": threshold, **{name: curve[name][place] for name in ("precision", "recall", "f1")}}

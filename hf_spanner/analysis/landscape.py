@@ -56,8 +56,8 @@ def loss_landscape(
 
     Points differ by weights alone. In evaluation mode DiffusionNER draws its noise from the configuration's seed and
     the number of words, and Locate and Label samples negative spans by a fixed order of spans, so neither depends on
-    the point or the batch; the global generators are seeded anew for each split of each point besides. These, and the
-    weights, are left as they were, also after an error; the model is left in evaluation mode. Memory: the weights three
+    the point or the batch; besides, the global generators are seeded anew for each split of each point. They and the
+    weights are left as they were, even after an error; the model is left in evaluation mode. Memory: the weights three
     times.
 
     Args:

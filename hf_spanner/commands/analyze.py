@@ -101,13 +101,15 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--train", help="file of the training rows: which surfaces were seen, and a landscape's split")
     parser.add_argument("--batch-size", type=at_least_one, default=32)
     parser.add_argument("--num-examples", type=int, default=5, help="most examples of each kind of error")
-    parser.add_argument("--example-seed", type=int, default=0, help="of their random choice")
+    parser.add_argument("--example-seed", type=int, default=0, help="seed of their random choice")
     add_judging_options(parser)
     parser.add_argument(
-        "--landscape", action="store_true", help="also the loss around the weights; costs an evaluation for each point"
+        "--landscape",
+        action="store_true",
+        help="also show the loss around the weights; it costs an evaluation for each point",
     )
     parser.add_argument("--second-model", help="another model for the picture of the landscape")
-    parser.add_argument("--points", type=int, default=51, help="of the landscape, an odd number")
+    parser.add_argument("--points", type=int, default=51, help="points of the landscape, an odd number")
     add_decoding_options(parser)
     given = parser.parse_args(arguments)
     if given.second_model is not None and not given.landscape:

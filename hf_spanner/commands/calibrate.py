@@ -84,7 +84,9 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--recall", type=rate, nargs="+", default=[], help="the same for recall")
     parser.add_argument("--delta", type=rate, default=0.05, help="accepted probability that a promise is broken")
-    parser.add_argument("--seed", type=int, default=0, help="of the halves, one for the map and one for the promises")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of the halves, one for the map and one for the promises"
+    )
     parser.add_argument("--batch-size", type=at_least_one, default=32)
     return parser.parse_args(arguments)
 

@@ -92,7 +92,9 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--output", type=output_file, help="JSON file for everything")
     parser.add_argument("--batch-size", type=at_least_one, default=32)
     parser.add_argument("--num-bins", type=int, default=10, help="bins of the calibration error")
-    parser.add_argument("--num-resamples", type=int, default=1000, help="of the documents; 0 for no bootstrap")
+    parser.add_argument(
+        "--num-resamples", type=int, default=1000, help="resamples of the documents; 0 for no bootstrap"
+    )
     parser.add_argument("--num-examples", type=int, default=3, help="most examples of a kind")
     add_judging_options(parser)
     add_decoding_options(parser)

@@ -66,7 +66,9 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--output", type=output_file, help="JSON file for all scores")
     parser.add_argument("--batch-size", type=at_least_one, default=32)
     parser.add_argument("--num-bins", type=int, default=10, help="bins of the calibration error")
-    parser.add_argument("--num-resamples", type=int, default=1000, help="of the documents, for intervals; 0 for none")
+    parser.add_argument(
+        "--num-resamples", type=int, default=1000, help="resamples of the documents, for intervals; 0 for none"
+    )
     parser.add_argument(
         "--joined-text",
         action="store_true",

@@ -26,7 +26,7 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
             f"--{name.replace('_', '-')}",
             type=setting,
             default=argparse.SUPPRESS,
-            help="in place of the model's",
+            help="value in place of the model's",
         )
 
 

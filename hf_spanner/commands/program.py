@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help="one of these")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
-    disable_progress_bar()  # of loading and writing weights, which takes a second
+    disable_progress_bar()  # loading and writing weights takes only a second
     try:
         import_module(f"hf_spanner.commands.{given.command}").main(given.arguments)
     except (ValueError, TypeError, OSError) as error:

@@ -63,7 +63,7 @@ def calibrated_score(score: float, parameters: Mapping[str, Any]) -> float:
         log_odds = log_odds / parameters["temperature"]
     else:
         log_odds = parameters["slope"] * log_odds + parameters["intercept"]
-    odds = math.exp(-abs(log_odds))  # of the less likely class, so that nothing overflows
+    odds = math.exp(-abs(log_odds))  # the odds of the less likely class, so that nothing overflows
     return 1.0 / (1.0 + odds) if log_odds > 0.0 else odds / (1.0 + odds)
 
 

@@ -53,13 +53,13 @@ class SpanNERConfig(CheckedFields, PreTrainedConfig):
 
     # Words and windows
     pooling: Pooling = "mean"  # how the tokens of a word become its vector
-    lstm_layers: LSTMLayers = 0  # of a BiLSTM over the words; 0 is none
+    lstm_layers: LSTMLayers = 0  # layers of a BiLSTM over the words; 0 is none
     lstm_size: Size = 200  # width of its output, both directions together; even
-    lstm_dropout: Rate = 0.5  # on its input
+    lstm_dropout: Rate = 0.5  # dropout on its input
     window_size: WindowTokens | None = None  # most tokens read at once, special ones not counted; None: all that fit
     # Most tokens that neighbouring windows share, and most that are read of one word; None is a quarter of the window
     window_overlap: WindowTokens | None = None
-    context_sentences: Annotated[int, Interval(0, 1_000)] = 0  # of the document, read on each side as context
+    context_sentences: Annotated[int, Interval(0, 1_000)] = 0  # sentences of the document read on each side as context
     split_hyphens: bool = False  # split raw text at hyphens inside words, as some corpora do
 
     # Inference
@@ -73,7 +73,7 @@ class SpanNERConfig(CheckedFields, PreTrainedConfig):
     calibration: Annotated[dict[str, Any], CalibrationRule()] | None = None
 
     # File
-    spanner_version: str = VERSION  # of the package that wrote the configuration
+    spanner_version: str = VERSION  # version of the package that wrote the configuration
 
     def __post_init__(self, **kwargs: Any) -> None:
         """Fill what follows from labels and encoder, and check what relates fields to each other."""

@@ -72,7 +72,7 @@ class CheckedFields:
 
 
 def admits(kind: Any, value: object) -> bool:
-    """Whether a value is of an annotated type and keeps its rule; no truth value is a number."""
+    """Whether a value is of an annotated type and keeps its rule; a truth value is never a number."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return admits(parts[0], value) and parts[1].admits(value)

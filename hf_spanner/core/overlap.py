@@ -22,7 +22,7 @@ def resolve_overlaps(
         spans: Candidates of one text, in any order, repeats allowed.
         policy: `flat`, `nested` or `any`.
         id2label: Label names by index; ties are broken by name.
-        multi_label: Keep several labels of one (start, end); otherwise the first in the order stays.
+        multi_label: Keep several labels of one (start, end); otherwise only the first in the order of preference stays.
 
     Returns:
         Kept spans by start, then longer first, then label name.
@@ -46,8 +46,8 @@ def _without_clashes(ranked: list[Span], policy: str) -> list[Span]:
     """Spans of the ranked list that clash with none accepted before them."""
     num_words = max(span.end for span in ranked)
     covered = np.zeros(num_words, dtype=bool)
-    furthest_end = np.zeros(num_words + 1, dtype=np.int64)  # by start, of accepted spans
-    nearest_start = np.full(num_words + 1, num_words, dtype=np.int64)  # by end, of accepted spans
+    furthest_end = np.zeros(num_words + 1, dtype=np.int64)  # the furthest end of accepted spans by start
+    nearest_start = np.full(num_words + 1, num_words, dtype=np.int64)  # the nearest start of accepted spans by end
     kept = []
     for span in ranked:
         start, end = span.start, span.end

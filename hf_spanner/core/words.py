@@ -91,7 +91,7 @@ ATOM = re.compile(
 CLITIC = re.compile(r"(?:n't|'(?:s|re|ve|ll|d|m))\Z", re.IGNORECASE)
 DOTTED = re.compile(rf"{_L}{{1,2}}(?:\.-?{_L}{{1,2}})+")
 ROMAN = re.compile(r"[IVXL]{2,}")
-FOLLOWING = re.compile(r"[^\S\n]*(\S)")  # on the same line
+FOLLOWING = re.compile(r"[^\S\n]*(\S)")  # the next character on the same line
 
 
 def _pattern(sign: str, hyphen: str, tail: str) -> re.Pattern[str]:

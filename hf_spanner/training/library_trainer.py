@@ -24,7 +24,7 @@ class LibraryTrainer(Trainer):
 
         The main process writes the file that marks a checkpoint as complete right after this, and may not do so before
         the others have written theirs. A callback's `on_save` comes too late: by then older checkpoints are removed, so
-        that a kill between the two would leave none. That incomplete checkpoints exist at all:
+        that a kill between the two would leave none. On incomplete checkpoints see
         https://github.com/huggingface/transformers/issues/35782
         """
         super()._save_rng_state(output_dir)
@@ -67,8 +67,8 @@ def forget_preparation(model: nn.Module) -> None:
 def use_one_device(args: TrainingArguments) -> None:
     """Train on one device where one process sees several.
 
-    The library would cut each batch over them, and sentences of a step are counted as a whole. `n_gpu` cannot be set;
-    https://github.com/amazon-science/chronos-forecasting/pull/434 does the same.
+    The library would divide each batch among them, whereas the sentences of a step are counted as a whole. `n_gpu`
+    cannot be set; https://github.com/amazon-science/chronos-forecasting/pull/434 does the same.
     """
     if args.n_gpu > 1:
         logger.warning("%d devices are there and this process uses one; accelerate launch takes all", args.n_gpu)

@@ -39,7 +39,7 @@ class EpochSampler(LengthGroupedSampler):
 
 
 def check_writable(folder: str | Path) -> None:
-    """Raise an OSError now, not after an epoch of work, unless files can be written to the folder."""
+    """Raise an OSError if no file can be written to the folder: now and not after an epoch of work."""
     with TemporaryFile(dir=folder):
         pass
 

@@ -352,7 +352,7 @@ class SpanNERTrainer(LibraryTrainer):
 
 
 def logged_parts(means: Mapping[str, float]) -> dict[str, float]:
-    """What is logged of the parts of the loss, given their means: a ratio where there is a total, unless that is 0."""
+    """The parts of the loss to log, from their means: a ratio where there is a total, left out where the total is 0."""
     totals = {name.removeprefix(TOTAL): mean for name, mean in means.items() if name.startswith(TOTAL)}
     logged = {name: mean for name, mean in means.items() if not name.startswith(TOTAL) and totals.get(name) != 0}
     return {name: mean / totals.get(name, 1.0) for name, mean in logged.items()}

@@ -1,4 +1,4 @@
-"""Text files that are there as a whole or not at all."""
+"""Text files that are either there as a whole or not there at all."""
 
 from pathlib import Path
 

@@ -23,8 +23,8 @@ SENTENCES = {"train": 2000, "dev": 400, "test": 600}
 TEXT_SEED = 20220518
 COIN_SEED = 33  # the first from 1 on whose coins in test all lie within one standard deviation (README)
 NUM_NAMES = 240  # invented names of train; dev and test add their own
-FRESH_SHARE = {"train": 0.0, "dev": 0.4, "test": 0.4}  # of the names of a document
-PLAIN_SHARE, GENERAL_SHARE = 0.14, 0.2  # of the sentences after a document's first, by rule
+FRESH_SHARE = {"train": 0.0, "dev": 0.4, "test": 0.4}  # share of fresh names among those of a document
+PLAIN_SHARE, GENERAL_SHARE = 0.14, 0.2  # shares of the sentences after a document's first, by rule
 SHORTEST, LONGEST = 3, 45
 MARKS = ("<!-- numbers -->\n", "<!-- end of numbers -->\n")
 

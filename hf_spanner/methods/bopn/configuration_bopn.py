@@ -39,7 +39,7 @@ class BOPNConfig(SpanNERConfig):
     # official code
     distance_embedding_size: SizeOrOff = 0
     biaffine_size: Size = 150  # d_b, width of the type and span vectors that meet in the biaffine
-    biaffine_dropout: Rate = 0.2  # on the input of both layers before it
+    biaffine_dropout: Rate = 0.2  # dropout on the input of both layers before it
     # Add a linear score of the type vector normalised under the span's condition; not in the paper, part of the
     # official code
     has_type_conditioned_term: bool = False

@@ -206,7 +206,7 @@ class BOPNModel(SpanNERModel):
             init.dirac_(module.weight, groups=module.groups)
             init.constant_(module.bias, LINEAR_GELU)
         elif isinstance(module, OutputLayer) and is_parallel:
-            init.eye_(module.weight)  # on the first convolution, 0 on the others
+            init.eye_(module.weight)  # the identity on the first convolution, 0 on the others
         elif isinstance(module, Convolution | OutputLayer):
             init.kaiming_uniform_(module.weight, a=5**0.5)
         elif isinstance(module, TypeMaps):

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from hf_spanner.methods.bopn.configuration_bopn import BOPNConfig
 
 NORM_EPSILON = 1e-6  # 1e-12 in the official code, which is 0 in half precision
-NUM_DISTANCE_BUCKETS = 10  # of |i - j|: 0, 1, 2-3, 4-7 .. 256 and more, for each sign
+NUM_DISTANCE_BUCKETS = 10  # buckets of |i - j|: 0, 1, 2-3, 4-7 .. 256 and more, for each sign
 
 
 class SpanVectors(nn.Module):
@@ -103,7 +103,7 @@ def pair_dropout(vectors: Tensor, rate: float) -> Tensor:
     row_numbers, column_numbers = (
         torch.randint(-(2**15), 2**15, shape, dtype=torch.int16, device=vectors.device) for shape in shapes
     )
-    num_dropped = round(rate * 2**16)  # of the 2^16 values, the lowest
+    num_dropped = round(rate * 2**16)  # so many of the lowest of the 2^16 values are dropped
     is_kept = row_numbers + column_numbers >= num_dropped - 2**15  # the sum wraps around
     return vectors * is_kept * (1 / (1 - num_dropped / 2**16))
 

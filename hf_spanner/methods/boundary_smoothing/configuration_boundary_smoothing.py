@@ -16,7 +16,7 @@ class BoundarySmoothingConfig(SpanNERConfig):
 
     # Scorer
     affine_size: Size = 150  # d, width of the boundary vectors
-    affine_dropout: Rate = 0.2  # on boundary vectors and width embedding
+    affine_dropout: Rate = 0.2  # dropout on boundary vectors and width embedding
     reduction_dropout: Rate = 0.4  # on the input of both boundary layers; not in the paper, 0.4 in the official code
     width_embedding_size: SizeOrOff = 25  # d_w; 0 leaves the width out
     max_width: Size = 50  # widths j - i above it share one embedding; not in the paper, 50 buckets in the official code

@@ -48,9 +48,9 @@ class DiffusionNERConfig(SpanNERConfig):
     span_pooling: Literal["mean", "boundary"] = "mean"
     # Layers of the span encoder; not in the paper, 2 in the official code
     num_decoder_layers: Annotated[int, Interval(1, 64)] = 2
-    num_attention_heads: Size = 8  # of its attention; they divide the width
+    num_attention_heads: Size = 8  # heads of its attention; they divide the width
     feedforward_size: Size = 1024  # width of its feed-forward layers; not in the paper, 1024 in the official code
-    decoder_dropout: Rate = 0.1  # in the denoiser; not in the paper, 0.1 in the official code
+    decoder_dropout: Rate = 0.1  # dropout in the denoiser; not in the paper, 0.1 in the official code
     has_self_attention: bool = True  # whether noisy spans see each other (Table 4)
     has_cross_attention: bool = True  # whether they see the sentence (Table 4)
     # Two layers after the sinusoid of the time (official code; the paper adds the sinusoid itself)
@@ -67,7 +67,7 @@ class DiffusionNERConfig(SpanNERConfig):
     repeat_targets: bool = True
     # `bce` over all words (official code), or `nll` of the gold word under a softmax over words
     boundary_loss: Literal["bce", "nll"] = "bce"
-    boundary_loss_weight: LossWeight = 1.0  # of both boundary losses
+    boundary_loss_weight: LossWeight = 1.0  # weight of both boundary losses
     type_loss_weight: LossWeight = 1.0
     # Weight of spans without gold in the type loss; None is their balance, matched over unmatched
     none_weight: LossWeight | None = None
@@ -79,7 +79,7 @@ class DiffusionNERConfig(SpanNERConfig):
     spans_per_word: Annotated[float, Interval(0, 1_000)] = 0.0
     # Independent draws of noise; the confidence of a span is its mean over them, 0 where it is not found
     num_draws: Annotated[int, Interval(1, 256)] = 1
-    seed: Annotated[int, Interval(0, 2**31 - 1)] = 42  # of the noise
+    seed: Annotated[int, Interval(0, 2**31 - 1)] = 42  # seed of the noise
     eta: Probability = 0.0  # 0 for deterministic steps (the paper), 1 for fresh noise in each (official code)
     phi: Annotated[float, Interval(0, 3)] = 2.5  # a span is kept if its three probabilities add up to more than this
     # Score of a span from left, right and type probability: their `product` (lowest calibration error as measured),

@@ -39,7 +39,7 @@ def branched(keys: Tensor, num_branches: int) -> Tensor:
 
 
 def random_bits(keys: Tensor, stream: int, shape: tuple[int, ...]) -> Tensor:
-    """(*keys, *shape) long; a longer first dimension of `shape` adds numbers and changes none.
+    """(*keys, *shape) long; a longer first dimension of `shape` adds numbers but changes none of the others.
 
     Args:
         keys: Any shape, long.

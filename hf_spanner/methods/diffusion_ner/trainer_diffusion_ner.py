@@ -23,7 +23,7 @@ class DiffusionNERTrainingArguments(SpanNERTrainingArguments):
         default=5.0,  # "we first fix the parameters of BERT and train the model for 5 epochs"
         metadata={"help": "First epochs in which the encoder's learning rate is 0."},
     )
-    learning_rate: float = 2.0e-5  # for all parameters; tuned in 1e-5, 2e-5, 3e-5
+    learning_rate: float = 2.0e-5  # rate of all parameters; tuned in 1e-5, 2e-5, 3e-5
     num_train_epochs: float = 100  # not in the paper's text; official configurations of ACE 2004 and 2005
     per_device_train_batch_size: int = 8
     warmup_steps: float = 0.1  # linear warm-up, then linear decay; the share is the official code's

@@ -57,7 +57,7 @@ class LocateAndLabelConfig(SpanNERConfig):
     # Lengths of the seed spans in training, in words; at inference all lengths up to the largest
     seed_lengths: Annotated[Sequence[Annotated[int, Interval(1, 512)]], Rising()] = (1, 2, 3, 4, 5, 6, 7, 9, 11, 13, 15)
     head_size: Size = 1024  # width of the hidden layer of filter, regressor and classifier
-    head_dropout: Rate = 0.5  # on the input of the three heads
+    head_dropout: Rate = 0.5  # dropout on the input of the three heads
     use_filter: bool = True  # False classifies every seed (Table 3, "w/o filter")
     use_regressor: bool = True  # False leaves every seed where it is (Table 3, "w/o regressor")
     # Lowest filter probability of a proposal; not in the paper, odds of 1 to 5 in the official code
