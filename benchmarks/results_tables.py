@@ -17,7 +17,11 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+from kept_runs import file_of_run, run_name
+
 from hf_spanner import METHODS, Recipe
+from hf_spanner.analysis.comparison import read_predictions
+from hf_spanner.metrics.span_ner.scoring import score_spans
 from hf_spanner.quickstart import RECIPE as QUICKSTART
 from hf_spanner.training.recipe import plain_yaml
 
@@ -38,12 +42,13 @@ TABLE = re.compile(r"(<!-- table: ([\w ]+) -->\n).*?(<!-- end of table -->)", re
 BASELINE = "token_classification"
 CORPORA = {"conll2003": "CoNLL 2003", "gum": "GUM", "weibo": "Weibo", "quickstart": "the quickstart's corpus"}
 CHOICE = {
-    "boundary_smoothing": "you begin: fast, and its scores are the nearest to the truth",
-    "locate_and_label": "entities are long and lie inside each other",
+    "boundary_smoothing": "you begin: fast, truest scores",
+    "locate_and_label": "entities are long and nest",
     "bopn": "you have few sentences",
-    "diffusion_ner": "you want to trade time for entities in each call",
+    "diffusion_ner": "a call may trade time for entities",
     BASELINE: "nothing nests",
 }
+BAR = 60  # characters of a whole bar
 FORWARD = "corpus in the same batches, forward and decoding: time"
 
 Run = dict[str, Any]
@@ -106,7 +111,7 @@ def choice_table(_: str) -> str:
         scores = [scores_of(run_of(f"{corpus}_full", method)) for corpus in ("conll2003", "gum")]
         rows.append([name, choice, *scores, *([times.get(method, "-")] if times else [])])
     header = ["method", "choose it when", "CoNLL 2003: F1, ECE", "GUM, nested: F1, ECE"]
-    return markdown_table([*header, *(["time, beside the encoder alone"] if times else [])], rows)
+    return markdown_table([*header, *(["time beside the encoder"] if times else [])], rows)
 
 
 def scores_of(run: Run | None) -> str:
@@ -218,6 +223,22 @@ def speed_table(_: str) -> str:
     return f"{markdown_table(['as a ratio to the bare encoder', *(file.stem for file in files)], rows)}\n\n{note}"
 
 
+def reliability_picture(run: str) -> str:
+    """For each tenth of the scores of a run, the share of right spans as a bar and the mean score as a stroke."""
+    method = next(method for method in METHODS if run.endswith(f"_{method}"))
+    facts = run_of(run.removesuffix(f"_{method}"), method)
+    assert facts is not None
+    name = run_name(facts)
+    predicted, gold = read_predictions(f"{file_of_run(name)}#{name}")
+    lines = []
+    for score_bin in score_spans(predicted, gold)["reliability"]:
+        if score_bin["count"]:
+            bar = f"{'#' * round(BAR * score_bin['precision']):<{BAR}}"
+            stroke = min(round(BAR * score_bin["confidence"]), BAR - 1)
+            lines.append(f"{bar[:stroke]}|{bar[stroke + 1 :]}".rstrip().replace(" ", "."))
+    return "\n".join(["```", *lines, "```"])
+
+
 def percent(values: Sequence[float]) -> str:
     """The mean in percent."""
     return f"{100 * mean(values):.1f}"
@@ -253,6 +274,7 @@ MAKERS: dict[str, Callable[[str], str]] = {
     "full": full_table,
     "recipes": recipes_table,
     "speed": speed_table,
+    "reliability": reliability_picture,
 }
 
 if __name__ == "__main__":
