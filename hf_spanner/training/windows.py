@@ -95,9 +95,9 @@ def window_rows(
     return windows, report
 
 
-def training_windows(windows: Sequence[Mapping[str, Any]]) -> Dataset:
+def training_windows(windows: list[dict[str, Any]]) -> Dataset:
     """Window rows as a data set with the columns that training reads."""
-    return Dataset.from_list(list(windows), features=WINDOW_FEATURES).select_columns(TRAINING_COLUMNS)
+    return Dataset.from_list(windows, features=WINDOW_FEATURES).select_columns(TRAINING_COLUMNS)
 
 
 class EvaluationWindows(torch.utils.data.Dataset):
