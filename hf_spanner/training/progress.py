@@ -92,7 +92,7 @@ class ProgressLines(TrainerCallback):
         self.bar.close()
         self.bar = None
         if args.load_best_model_at_end and state.best_global_step:
-            epoch = state.best_global_step * state.num_train_epochs / state.max_steps
+            epoch = state.best_global_step / steps_an_epoch(state)
             print(f"kept: the model of epoch {epoch:.4g}, the best by {args.metric_for_best_model}")
         if self.metrics.get("num_predicted") == 0:
             print(nothing_found(state, args, model.config.threshold))
@@ -128,13 +128,17 @@ def nothing_found(state: TrainerState, args: TrainingArguments, threshold: float
         f"sentences took about {USUAL_STEPS} to find half of the entities.",
     ]
     if state.global_step < USUAL_STEPS:
-        num_epochs = ceil(USUAL_STEPS * state.num_train_epochs / state.max_steps)
-        lines.append(f"Set num_train_epochs to {num_epochs} or more.")
+        lines.append(f"Set num_train_epochs to {ceil(USUAL_STEPS / steps_an_epoch(state))} or more.")
     else:
         lines.append("Look at words and labels of the training rows first, then try other learning rates.")
     if threshold:
         lines.append(f"The model's threshold is {threshold}; a lower one gives out more.")
     return "\n".join(lines)
+
+
+def steps_an_epoch(state: TrainerState) -> int:
+    """Steps of one epoch, at the end of a training, which may have ended inside an epoch."""
+    return round(state.global_step / (state.epoch or 1))
 
 
 def replace_progress(trainer: Trainer) -> None:

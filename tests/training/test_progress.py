@@ -107,10 +107,17 @@ def test_a_run_that_finds_nothing_says_why(
 
 def test_after_many_steps_the_data_is_to_blame_first(tmp_path: Path) -> None:
     args = SpanNERTrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to="none")
-    text = nothing_found(TrainerState(global_step=300, max_steps=300, num_train_epochs=3), args, 0.0)
+    text = nothing_found(TrainerState(global_step=300, epoch=3.0), args, 0.0)
     assert "num_train_epochs" not in text
     assert "Look at words and labels of the training rows first" in text
     assert "threshold" not in text
+
+
+def test_epochs_are_counted_also_where_a_training_ends_inside_one(tmp_path: Path) -> None:
+    """12 steps are 1.2 epochs of 10, so 200 steps are 20 epochs."""
+    args = SpanNERTrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to="none")
+    text = nothing_found(TrainerState(global_step=12, epoch=1.2), args, 0.0)
+    assert "Set num_train_epochs to 20 or more." in text
 
 
 def test_memory_is_pinned_only_for_an_accelerator(tmp_path: Path) -> None:
