@@ -31,11 +31,11 @@ class PerfectPipeline:
         patch.setattr(self.pipeline.reader.word_tokenizer, "feature", self.recorded_feature)
         patch.setattr(model, "score_spans", self.score_spans)
 
-    def of_text(self, text: str, entities: Sequence[Mapping[str, Any]], **settings: Any) -> list[dict[str, Any]]:
+    def run_text(self, text: str, entities: Sequence[Mapping[str, Any]], **settings: Any) -> list[dict[str, Any]]:
         """Entities found in a text whose gold entities are given in characters."""
         offsets = split_words(text)
         starts, ends = ([offset[side] for offset in offsets] for side in (0, 1))
-        spans = [(starts.index(one["start"]), ends.index(one["end"]) + 1, one["label"]) for one in entities]
+        spans = [(starts.index(entity["start"]), ends.index(entity["end"]) + 1, entity["label"]) for entity in entities]
         return self.run(text, spans, **settings)
 
     def run(self, item: Any, spans: Sequence[Sequence[Any]], **settings: Any) -> list[dict[str, Any]]:

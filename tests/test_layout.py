@@ -90,7 +90,7 @@ def arrows() -> dict[str, set[str]]:
 
     What an `__init__` names for type checkers alone is imported by whoever uses the name.
     """
-    found: dict[str, set[str]] = {}
+    folders: dict[str, set[str]] = {}
     for path in PACKAGE:
         folder = folder_of(path.relative_to(SOURCE).with_suffix("").parts)
         targets = [
@@ -99,8 +99,8 @@ def arrows() -> dict[str, set[str]]:
             if name.split(".")[0] == "hf_spanner"
             and not (path.name == "__init__.py" and folder == "methods" and "TYPE_CHECKING" in conditions)
         ]
-        found.setdefault(folder, set()).update({folder_of(parts) for parts in targets} - {folder})
-    return found
+        folders.setdefault(folder, set()).update({folder_of(parts) for parts in targets} - {folder})
+    return folders
 
 
 def test_there_are_files_to_check() -> None:
@@ -153,14 +153,14 @@ def test_a_method_folder_holds_the_five_files(folder: Path) -> None:
 
 def test_arrows_between_folders_only_point_down() -> None:
     """Of the top only `commands` and `__main__` import; the top itself leads to what it gives out."""
-    found = arrows()
-    assert {"analysis", "calibration", "commands", "training"} <= found.keys()
+    imported = arrows()
+    assert {"analysis", "calibration", "commands", "training"} <= imported.keys()
     for folder, allowed in FOUNDATION_ARROWS.items():
-        assert found[folder] <= allowed, folder
-    for folder in found.keys() - FOUNDATION - {"commands", "hf_spanner"}:
-        assert not found[folder] & {"commands", "hf_spanner"}, folder
-    assert found.pop("hf_spanner") >= {"core", "methods"}
-    assert list(TopologicalSorter(found).static_order())[-1] == "commands"
+        assert imported[folder] <= allowed, folder
+    for folder in imported.keys() - FOUNDATION - {"commands", "hf_spanner"}:
+        assert not imported[folder] & {"commands", "hf_spanner"}, folder
+    assert imported.pop("hf_spanner") >= {"core", "methods"}
+    assert list(TopologicalSorter(imported).static_order())[-1] == "commands"
 
 
 def test_the_import_of_the_package_reads_no_data_and_trains_nothing() -> None:
@@ -228,11 +228,11 @@ def test_shipped_files_never_need_what_does_not_ship(path: Path) -> None:
 
 @pytest.mark.parametrize("path", IN_CORE_OR_METHOD, ids=short)
 def test_no_method_imports_another(path: Path) -> None:
-    folder, *own = path.relative_to(SOURCE).parts
+    folder, *below = path.relative_to(SOURCE).parts
     for name, _ in imported_modules(path):
         if name.startswith("hf_spanner.methods."):
             assert folder == "methods", name
-            assert name.split(".")[2] == own[0], name
+            assert name.split(".")[2] == below[0], name
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=short)

@@ -48,9 +48,9 @@ def done(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
                 exec(block, names)
         program = BLOCKED + "".join(f"{block}print(type(ner.model).__module__)\n" for block in bare_blocks())
         run = [sys.executable, "-I", "-c", program]
-        given = subprocess.run(run, env=environment, capture_output=True, text=True, check=False)
-        assert given.returncode == 0, given.stderr[-3000:]
-        names["modules"] = [module.rpartition(".")[2] for module in given.stdout.split()]
+        finished = subprocess.run(run, env=environment, capture_output=True, text=True, check=False)
+        assert finished.returncode == 0, finished.stderr[-3000:]
+        names["modules"] = [module.rpartition(".")[2] for module in finished.stdout.split()]
         yield names
         for module in ("focal", "width_spans"):
             del sys.modules[module]
@@ -74,10 +74,10 @@ def test_both_ways_are_the_same_loss(done: dict[str, Any]) -> None:
 
 
 def test_own_and_installed_class_load_the_same_weights(done: dict[str, Any]) -> None:
-    own, installed = done["own"], done["installed"]
-    assert type(own).__module__ == "focal"
-    assert type(installed) is METHODS["boundary_smoothing"]
-    assert all(map(torch.equal, own.state_dict().values(), installed.state_dict().values()))
+    own_model, installed_model = done["own"], done["installed"]
+    assert type(own_model).__module__ == "focal"
+    assert type(installed_model) is METHODS["boundary_smoothing"]
+    assert all(map(torch.equal, own_model.state_dict().values(), installed_model.state_dict().values()))
 
 
 def test_own_parts_are_logged_as_ratios(done: dict[str, Any]) -> None:

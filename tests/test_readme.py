@@ -22,7 +22,7 @@ def prose() -> str:
 
 
 def code(language: str) -> list[str]:
-    return [text for of_block, text in BLOCKS if of_block == language]
+    return [text for block_language, text in BLOCKS if block_language == language]
 
 
 def test_the_page_is_one_screen() -> None:

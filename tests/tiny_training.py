@@ -36,13 +36,15 @@ def trained(
 ) -> SpanNERTrainer:
     """A trainer of the method after its steps, without evaluation."""
     name = model.config.model_type
-    own = {given: arguments.pop(given, None) for given in ("resume", "callbacks", "compute_loss_func")}
+    trainer_arguments = {key: arguments.pop(key, None) for key in ("resume", "callbacks", "compute_loss_func")}
     settings = {"save_strategy": "no", **QUIET, "warmup_steps": 0, "save_total_limit": None, **arguments}
     args = training_arguments_of(name)(
         output_dir=str(folder), eval_strategy="no", load_best_model_at_end=False, **settings
     )
-    resume = own.pop("resume")
-    trainer = trainer_of(name)(model=model, args=args, train_dataset=rows, processing_class=tokenizer, **own)
+    resume = trainer_arguments.pop("resume")
+    trainer = trainer_of(name)(
+        model=model, args=args, train_dataset=rows, processing_class=tokenizer, **trainer_arguments
+    )
     trainer.train(resume_from_checkpoint=resume)
     return trainer
 
@@ -67,4 +69,4 @@ def f1(model: SpanNERModel, batch: dict[str, Tensor], rows: Rows) -> float:
         decoded = model.eval().decode(model(**batch))
     model.train()
     predicted = [[named_span(span, model.config.id2label) for span in spans] for spans in decoded]
-    return score_spans(predicted, [one["entities"] for one in rows])["overall_f1"]
+    return score_spans(predicted, [sentence["entities"] for sentence in rows])["overall_f1"]

@@ -48,8 +48,8 @@ def test_agreement_by_hand() -> None:
 def test_boundaries_with_two_gold_labels_can_be_right_in_both() -> None:
     gold = [(0, 0, 1, "A"), (0, 0, 1, "B"), (0, 2, 3, "A")]
     first, second = [(0, 0, 1, "A"), (0, 2, 3, "A"), (0, 5, 6, "A")], [(0, 0, 1, "B"), (0, 2, 3, "B"), (0, 5, 6, "B")]
-    of_labels = agreement(first, second, gold)["other_label"]
-    assert of_labels == {"both": 1, "only_first": 1, "only_second": 0, "neither": 1}
+    label_counts = agreement(first, second, gold)["other_label"]
+    assert label_counts == {"both": 1, "only_first": 1, "only_second": 0, "neither": 1}
 
 
 sides = st.sets(st.tuples(st.integers(0, 1), st.integers(0, 2), st.integers(3, 4), st.sampled_from("AB")))
@@ -62,8 +62,8 @@ def test_counts_add_up_and_turn_round_with_the_models(first: set, second: set, g
     assert counts["gold"]["both"] + counts["gold"]["only_first"] == len(gold & first)
     assert counts["wrong"]["both"] + counts["wrong"]["only_second"] == len(second - gold)
     swapped = {"only_first": "only_second", "only_second": "only_first"}
-    for name, of_name in counts.items():
-        assert {swapped.get(side, side): count for side, count in turned[name].items()} == of_name
+    for name, counts_by_side in counts.items():
+        assert {swapped.get(side, side): count for side, count in turned[name].items()} == counts_by_side
     places = {key[:3] for key in first} & {key[:3] for key in second}
     differing = [
         place
@@ -115,7 +115,7 @@ def test_report_by_hand() -> None:
 
 def test_examples_by_hand() -> None:
     examples = differing_examples(keyed(FIRST), keyed(SECOND), keyed(GOLD), WORDS, num_examples=3)
-    assert {kind: [one["span"] for one in own] for kind, own in examples.items()} == {
+    assert {kind: [example["span"] for example in examples_of_kind] for kind, examples_of_kind in examples.items()} == {
         "right_only_first": ["New York police"],
         "right_only_second": ["Lisk"],
         "wrong_only_first": ["Lisk"],
@@ -142,7 +142,7 @@ def test_examples_by_hand() -> None:
 def test_the_surest_examples_come_first_and_no_more_than_asked_for() -> None:
     first = {(0, i, i + 1, "A"): score for i, score in enumerate([0.2, 0.9, 0.5, 0.9])}
     examples = differing_examples(first, {}, [], [["a", "b", "c", "d"]], num_examples=3)
-    assert [one["span"] for one in examples["wrong_only_first"]] == ["b", "d", "c"]
+    assert [example["span"] for example in examples["wrong_only_first"]] == ["b", "d", "c"]
     assert examples["wrong_only_first"][0]["second"] == []
     assert "    B: nothing" in example_report(examples, [None])
 
@@ -156,7 +156,7 @@ def test_context_is_cut_to_eight_words() -> None:
 
 def write(path: Path, rows: list[int]) -> str:
     """One run of the two texts under these numbers, and nothing of another."""
-    sides = [{"predicted": found, "gold": gold} for found, gold in zip(spans(FIRST), spans(GOLD), strict=True)]
+    sides = [{"predicted": predicted, "gold": gold} for predicted, gold in zip(spans(FIRST), spans(GOLD), strict=True)]
     records = [{"run": "b", "row": row, **side} for row, side in zip(rows, sides, strict=True)]
     Dataset.from_list([*records, {"run": "other", "row": 0, "predicted": [], "gold": []}]).to_parquet(path)
     return f"{path}#b"

@@ -48,14 +48,17 @@ def test_a_correct_span_takes_no_part() -> None:
 
 def test_the_larger_overlap_makes_the_pair() -> None:
     """[0, 4) shares 3 of 4 words with [1, 4) and 4 of 6 with [0, 6): the first pair; [0, 6) is missed."""
-    near, far, found = (0, 1, 4, "A"), (0, 0, 6, "A"), (0, 0, 4, "A")
-    assert span_errors([found], [far, near]) == [Error("wrong_left", found, near), Error("missed", None, far)]
+    near, far, prediction = (0, 1, 4, "A"), (0, 0, 6, "A"), (0, 0, 4, "A")
+    assert span_errors([prediction], [far, near]) == [Error("wrong_left", prediction, near), Error("missed", None, far)]
 
 
 def test_of_equal_overlaps_the_one_of_equal_label_makes_the_pair() -> None:
     """[2, 4) shares 1 of 2 words with [2, 3) and [3, 4) alike."""
-    found, other, same = (0, 2, 4, "A"), (0, 2, 3, "B"), (0, 3, 4, "A")
-    assert span_errors([found], [other, same]) == [Error("wrong_left", found, same), Error("missed", None, other)]
+    prediction, other, same = (0, 2, 4, "A"), (0, 2, 3, "B"), (0, 3, 4, "A")
+    assert span_errors([prediction], [other, same]) == [
+        Error("wrong_left", prediction, same),
+        Error("missed", None, other),
+    ]
 
 
 def test_each_span_is_in_one_pair_at_most() -> None:

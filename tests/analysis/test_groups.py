@@ -102,7 +102,9 @@ def test_counts_of_every_grouping_add_up(predicted: set, gold: set) -> None:
     texts = [[f"w{place % 3}" for place in range(30)]] * 3
     training = [{"tokens": ["w0", "w1"], "entities": [{"start": 0, "end": 1, "label": "A"}]}]
     for groups in scores_by_group(predicted, gold, texts, training).values():
-        totals = [sum(one[name] for one in groups.values()) for name in ("num_gold", "num_predicted", "num_correct")]
+        totals = [
+            sum(group[name] for group in groups.values()) for name in ("num_gold", "num_predicted", "num_correct")
+        ]
         assert totals == [len(gold), len(predicted), len(gold & predicted)]
 
 

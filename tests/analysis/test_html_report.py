@@ -127,8 +127,8 @@ def test_every_colour_has_a_style(tmp_path: Path) -> None:
 def test_values_at_thresholds_worked_by_hand() -> None:
     """0.9 is right, 0.5 wrong, 0.4 right, of two gold spans; 0.95 keeps none and has no precision."""
     curve = precision_recall_curve([0.9, 0.5, 0.4], [True, False, True], 2)
-    found = values_at(curve, [0.0, 0.4, 0.45, 0.9, 0.95])
-    assert [(one["threshold"], one["precision"], one["recall"]) for one in found] == [
+    values = values_at(curve, [0.0, 0.4, 0.45, 0.9, 0.95])
+    assert [(entry["threshold"], entry["precision"], entry["recall"]) for entry in values] == [
         (0.0, pytest.approx(2 / 3), 1.0),
         (0.4, pytest.approx(2 / 3), 1.0),
         (0.45, 0.5, 0.5),

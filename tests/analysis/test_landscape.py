@@ -80,16 +80,16 @@ def test_each_point_is_a_moved_copy_scored_row_by_row(
     found_spans, _ = predicted_and_gold(tagger, rows, {}, 2)
     rows = [row | {"entities": without_scores(spans)} for row, spans in zip(rows, found_spans, strict=True)]
     splits = {"train": rows[:3], "test": rows}
-    found = loss_landscape(model, tokenizer, splits, points=5, seed=7, batch_size=2)
-    assert found.distances == [-1.0, -0.5, 0.0, 0.5, 1.0]
+    measured = loss_landscape(model, tokenizer, splits, points=5, seed=7, batch_size=2)
+    assert measured.distances == [-1.0, -0.5, 0.0, 0.5, 1.0]
     direction = random_direction(dict(model.named_parameters()), 7)
-    for split, of_split in splits.items():
-        expected = [slow_point(model, tokenizer, of_split, direction, distance) for distance in found.distances]
+    for split, split_rows in splits.items():
+        expected = [slow_point(model, tokenizer, split_rows, direction, distance) for distance in measured.distances]
         losses, f1 = zip(*expected, strict=True)
-        assert found.losses[split] == pytest.approx(losses, rel=1e-4)
-        assert found.f1[split] == pytest.approx(f1)
-    assert len(set(found.losses["test"])) == 5
-    assert found.f1["test"][2] == 1.0 > found.f1["test"][0]
+        assert measured.losses[split] == pytest.approx(losses, rel=1e-4)
+        assert measured.f1[split] == pytest.approx(f1)
+    assert len(set(measured.losses["test"])) == 5
+    assert measured.f1["test"][2] == 1.0 > measured.f1["test"][0]
 
 
 @every_method
@@ -109,15 +109,15 @@ def test_the_middle_is_the_model_itself_and_nothing_is_left_changed(
         disable_tqdm=True,
     )
     with kept_random_state():
-        own = SpanNERTrainer(model=model, args=args, processing_class=tokenizer).predict(rows).metrics
+        metrics = SpanNERTrainer(model=model, args=args, processing_class=tokenizer).predict(rows).metrics
     before = bits(model)
     states = random.getstate(), np.random.get_state()[1].tobytes(), torch.get_rng_state()
     first = loss_landscape(model, tokenizer, {"test": rows}, points=3, batch_size=2)
     assert (random.getstate(), np.random.get_state()[1].tobytes()) == states[:2]
     assert torch.equal(torch.get_rng_state(), states[2])
     assert bits(model) == before
-    assert first.losses["test"][1] == pytest.approx(own["test_loss"], rel=1e-6)  # means of float32 and of float64
-    assert first.f1["test"][1] == own["test_f1"]
+    assert first.losses["test"][1] == pytest.approx(metrics["test_loss"], rel=1e-6)  # means of float32 and of float64
+    assert first.f1["test"][1] == metrics["test_f1"]
     torch.manual_seed(99)
     assert loss_landscape(model, tokenizer, {"test": rows}, points=3, batch_size=2) == first
     other = loss_landscape(model, tokenizer, {"test": rows}, points=3, seed=1, batch_size=2)
@@ -143,11 +143,11 @@ def test_an_error_leaves_weights_and_generators_as_they_were(
     before, state = bits(model), torch.get_rng_state()
     own_loss, calls = landscape.loss_and_f1, []
 
-    def fail_later(*given: Any) -> Any:
+    def fail_later(*args: Any) -> Any:
         calls.append(bits(model))
         if len(calls) == 2:
             raise RuntimeError("out of memory")
-        return own_loss(*given)
+        return own_loss(*args)
 
     monkeypatch.setattr(landscape, "loss_and_f1", fail_later)
     with pytest.raises(RuntimeError, match="out of memory"):
@@ -178,8 +178,8 @@ def test_half_precision_is_moved_in_float32_and_put_back(tiny_model: TinyModel) 
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     direction = random_direction(before, 0)
     assert {tensor.dtype for tensor in direction.values()} == {torch.float32}
-    with kept_parameters(model) as own:
-        move_parameters(model, own, direction, 0.04)
+    with kept_parameters(model) as originals:
+        move_parameters(model, originals, direction, 0.04)
         for name, parameter in model.named_parameters():
             assert torch.equal(parameter, (before[name].float() + 0.04 * direction[name]).bfloat16())
     assert all(torch.equal(parameter, before[name]) for name, parameter in model.named_parameters())
@@ -187,8 +187,8 @@ def test_half_precision_is_moved_in_float32_and_put_back(tiny_model: TinyModel) 
 
 def test_rows_may_be_a_generator(tiny_model: TinyModel, tokenizer: PreTrainedTokenizerBase, rows: Rows) -> None:
     """They are read once and used at every point."""
-    found = loss_landscape(tiny_model(), tokenizer, {"test": (row for row in rows)}, points=3)
-    assert found == loss_landscape(tiny_model(), tokenizer, {"test": rows}, points=3)
+    measured = loss_landscape(tiny_model(), tokenizer, {"test": (row for row in rows)}, points=3)
+    assert measured == loss_landscape(tiny_model(), tokenizer, {"test": rows}, points=3)
 
 
 @pytest.mark.parametrize("points", [1, 50])

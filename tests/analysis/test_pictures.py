@@ -153,8 +153,10 @@ def test_training_marks_the_lowest_loss_and_the_highest_f1() -> None:
 
 
 def test_landscape_has_a_colour_a_model_and_a_line_a_split() -> None:
-    two = Landscape([-1.0, 0.0, 1.0], {"train": [1.0] * 3, "dev": [2.0] * 3}, {"train": [0.5] * 3, "dev": [0.4] * 3}, 0)
-    upper, lower = landscape_picture({"smoothed": two, "hard": two}, "title").axes
+    landscape = Landscape(
+        [-1.0, 0.0, 1.0], {"train": [1.0] * 3, "dev": [2.0] * 3}, {"train": [0.5] * 3, "dev": [0.4] * 3}, 0
+    )
+    upper, lower = landscape_picture({"smoothed": landscape, "hard": landscape}, "title").axes
     styles = [(line.get_label(), line.get_color(), line.get_linestyle()) for line in upper.get_lines()]
     assert styles == [
         ("smoothed, train", COLOURS[0], "-"),

@@ -59,11 +59,11 @@ def test_every_grouping_has_a_section_that_defines_it() -> None:
     keys = [(0, 0, 1, "A"), (0, 2, 3, "B")]
     groups = scores_by_group(keys[:1], keys, [["a", "b", "c"]], [])
     assert set(groups) == set(GROUPINGS)
-    for name, of_grouping in groups.items():
-        section = group_section(name, of_grouping)
+    for name, group_scores in groups.items():
+        section = group_section(name, group_scores)
         assert [picture.name for picture in section.pictures] == [f"f1_by_{name}"]
         assert section.text.startswith(GROUPINGS[name][1])
-        assert [row[0] for row in section.tables[0].rows] == list(of_grouping)
+        assert [row[0] for row in section.tables[0].rows] == list(group_scores)
 
 
 def test_errors_name_how_many_are_shown() -> None:

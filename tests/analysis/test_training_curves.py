@@ -69,9 +69,9 @@ def test_they_are_what_the_trainer_logged(
     )
     trainer = SpanNERTrainer(tiny_model(), args, rows, rows, tokenizer, lambda predicted, gold: {"f1": 0.5, "ece": 0.1})
     trainer.train()
-    of_checkpoint = training_curves(tmp_path)
-    assert of_checkpoint is not None
-    assert [len(curve) for curve in vars(of_checkpoint).values()] == [1] * 4
+    checkpoint_curves = training_curves(tmp_path)
+    assert checkpoint_curves is not None
+    assert [len(curve) for curve in vars(checkpoint_curves).values()] == [1] * 4
     trainer.save_state()
     curves = training_curves(tmp_path)
     assert curves is not None

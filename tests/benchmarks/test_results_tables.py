@@ -25,7 +25,7 @@ def test_no_page_is_stale(tables: ModuleType) -> None:
 
 
 def test_every_table_is_shown_somewhere(tables: ModuleType) -> None:
-    shown = {found[2] for page in tables.PAGES for found in tables.TABLE.finditer(page.read_text(encoding="utf-8"))}
+    shown = {match[2] for page in tables.PAGES for match in tables.TABLE.finditer(page.read_text(encoding="utf-8"))}
     assert {name.partition(" ")[0] for name in shown} >= set(tables.MAKERS) - {"speed"}
 
 

@@ -68,23 +68,23 @@ def test_platt_worked_by_hand() -> None:
     """
     scores = np.repeat([0.8, 0.2], 8)
     correct = np.tile(np.arange(8) < 6, 2) ^ np.repeat([False, True], 8)
-    found = fitted_platt(scores, correct)
-    assert found["slope"] == pytest.approx(logit(0.7) / logit(0.8), abs=1e-4)
-    assert found["intercept"] == pytest.approx(0.0, abs=1e-4)
+    fitted = fitted_platt(scores, correct)
+    assert fitted["slope"] == pytest.approx(logit(0.7) / logit(0.8), abs=1e-4)
+    assert fitted["intercept"] == pytest.approx(0.0, abs=1e-4)
 
 
 def test_known_lines_are_found_again() -> None:
     scores, correct = drawn(0.5, 0.7)
-    found = fitted_platt(scores, correct)
-    assert found == {"slope": pytest.approx(0.5, abs=0.05), "intercept": pytest.approx(0.7, abs=0.05)}
+    fitted = fitted_platt(scores, correct)
+    assert fitted == {"slope": pytest.approx(0.5, abs=0.05), "intercept": pytest.approx(0.7, abs=0.05)}
     scores, correct = drawn(0.4, 0.0)
     assert fitted_temperature(scores, correct)["temperature"] == pytest.approx(2.5, abs=0.15)
 
 
 def test_isotonic_worked_by_hand() -> None:
     """Shares 0, 1, 0, 1 of rising scores: the middle two are pooled to 1 / 2."""
-    found = fitted_isotonic(np.array([0.1, 0.2, 0.3, 0.4]), np.array([False, True, False, True]))
-    assert found == {"scores": [0.1, 0.2, 0.3, 0.4], "probabilities": [0.0, 0.5, 0.5, 1.0]}
+    fitted = fitted_isotonic(np.array([0.1, 0.2, 0.3, 0.4]), np.array([False, True, False, True]))
+    assert fitted == {"scores": [0.1, 0.2, 0.3, 0.4], "probabilities": [0.0, 0.5, 0.5, 1.0]}
 
 
 @given(PAIRS)
@@ -92,13 +92,13 @@ def test_isotonic_is_the_min_max_formula(pairs: list[tuple[float, bool]]) -> Non
     """The value at a score is the largest mean that ends there over all starts below, of the smallest over all ends."""
     scores, correct = arrays(pairs)
     points = np.unique(scores)
-    found = fitted_isotonic(scores, correct)
+    fitted = fitted_isotonic(scores, correct)
     for point in points:
         expected = max(
             min(correct[(scores >= low) & (scores <= high)].mean() for high in points[points >= point])
             for low in points[points <= point]
         )
-        assert calibrated_score(float(point), found) == pytest.approx(expected, abs=1e-9)
+        assert calibrated_score(float(point), fitted) == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("kind", FITS)
@@ -156,10 +156,10 @@ def test_right_is_equal_start_end_and_label_in_the_same_row() -> None:
         [entity(0, 1, "A", score=0.9), entity(2, 4, "B", score=0.8), entity(5, 6, "A", score=0.7)],
         [entity(0, 1, "A", score=0.6)],
     ]
-    found = scored_predictions(predicted, [[entity(0, 1, "A"), entity(2, 4, "A"), entity(5, 7, "A")], []])
-    assert found.scores.tolist() == [0.9, 0.8, 0.7, 0.6]
-    assert found.correct.tolist() == [True, False, False, False]
-    assert found.labels.tolist() == ["A", "B", "A", "A"]
+    scored = scored_predictions(predicted, [[entity(0, 1, "A"), entity(2, 4, "A"), entity(5, 7, "A")], []])
+    assert scored.scores.tolist() == [0.9, 0.8, 0.7, 0.6]
+    assert scored.correct.tolist() == [True, False, False, False]
+    assert scored.labels.tolist() == ["A", "B", "A", "A"]
     assert scored_predictions([[]], [[]]).scores.shape == (0,)
 
 

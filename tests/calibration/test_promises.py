@@ -73,9 +73,9 @@ def test_precision_is_that_of_the_slow_twin(pairs: list[tuple[float, bool]], tar
     scores, correct = [score for score, _ in pairs], [flag for _, flag in pairs]
     assert precision_threshold(scores, correct, GRID, target=target, delta=delta) == expected
     grid = [0.0, 0.5, 0.85]  # starts where there are predictions
-    found = precision_threshold(scores, correct, grid, target=target, delta=delta)
+    lowest = precision_threshold(scores, correct, grid, target=target, delta=delta)
     passed = [t for t in grid if is_sure(*counts(pairs, t), target, delta)]
-    assert found == min((t for t in grid if all(other in passed for other in grid if other >= t)), default=None)
+    assert lowest == min((t for t in grid if all(other in passed for other in grid if other >= t)), default=None)
 
 
 def counts(pairs: list[tuple[float, bool]], threshold: float) -> tuple[int, int]:
@@ -111,15 +111,15 @@ def test_promised_precision_is_kept(target: float, delta: float) -> None:
     """
     random = np.random.default_rng(1)
     grid = np.linspace(0.96, 0.0, 97).tolist()
-    broken = given_out = 0
+    num_broken = num_promises = 0
     for _ in range(NUM_DRAWS):
         scores = random.random(2_000)
         threshold = precision_threshold(scores, random.random(2_000) < scores, grid, target=target, delta=delta)
         if threshold is not None:
-            given_out += 1
-            broken += (1 + threshold) / 2 < target - 1e-12
-    assert given_out > 0.2 * NUM_DRAWS
-    assert 0 < broken / NUM_DRAWS <= allowed_share(delta)
+            num_promises += 1
+            num_broken += (1 + threshold) / 2 < target - 1e-12
+    assert num_promises > 0.2 * NUM_DRAWS
+    assert 0 < num_broken / NUM_DRAWS <= allowed_share(delta)
 
 
 def test_the_promise_is_kept_with_a_grid_laid_by_other_scores() -> None:
@@ -128,7 +128,7 @@ def test_the_promise_is_kept_with_a_grid_laid_by_other_scores() -> None:
     Half of them each, so all together have precision 0.835, and only a threshold above 0.4 keeps 0.9.
     """
     random = np.random.default_rng(2)
-    broken = given_out = 0
+    num_broken = num_promises = 0
     for _ in range(NUM_DRAWS):
         is_high = random.random(800) < 0.5
         scores = np.where(is_high, 0.9, 0.4) + random.uniform(-0.1, 0.1, 800)
@@ -136,26 +136,26 @@ def test_the_promise_is_kept_with_a_grid_laid_by_other_scores() -> None:
         grid = score_grid(scores[:400], 400, target=0.9, delta=0.05)
         threshold = precision_threshold(scores[400:], correct[400:], grid, target=0.9, delta=0.05)
         if threshold is not None:
-            given_out += 1
+            num_promises += 1
             share = np.clip((0.5 - threshold) / 0.2, 0, 1)  # of the low ones above the threshold
             high = np.clip((1.0 - threshold) / 0.2, 0, 1)
-            broken += (0.97 * high + 0.7 * share) / (high + share) < 0.9
-    assert given_out > 0.9 * NUM_DRAWS
-    assert broken / NUM_DRAWS <= allowed_share(0.05)
+            num_broken += (0.97 * high + 0.7 * share) / (high + share) < 0.9
+    assert num_promises > 0.9 * NUM_DRAWS
+    assert num_broken / NUM_DRAWS <= allowed_share(0.05)
 
 
 def test_promised_recall_is_kept() -> None:
     """Gold is found in 95 % of cases with a uniform score: recall at t is 0.95 (1 - t), so t = 1 / 19 is the border."""
     random = np.random.default_rng(3)
-    broken = given_out = 0
+    num_broken = num_promises = 0
     for _ in range(NUM_DRAWS):
         gold_scores = np.where(random.random(800) < 0.95, random.random(800), -1.0)
         threshold = recall_threshold(gold_scores, target=0.9, delta=0.05)
         if threshold is not None:
-            given_out += 1
-            broken += 0.95 * (1 - threshold) < 0.9
-    assert given_out > 0.9 * NUM_DRAWS
-    assert 0 < broken / NUM_DRAWS <= allowed_share(0.05)
+            num_promises += 1
+            num_broken += 0.95 * (1 - threshold) < 0.9
+    assert num_promises > 0.9 * NUM_DRAWS
+    assert 0 < num_broken / NUM_DRAWS <= allowed_share(0.05)
 
 
 def test_a_grid_starts_where_four_times_the_fewest_are_expected_and_ends_at_zero() -> None:
@@ -186,20 +186,22 @@ def test_promises_of_all_labels_and_of_each() -> None:
     tested = columns((100, 0.75, True, "A"), (20, 0.755, True, "B"))
     gold = columns((100, 0.75, True, "A"), (10, -1.0, False, "A"), (20, 0.755, True, "B"))
     rates = {"precision": [0.9], "recall": [0.8, 0.95]}
-    found = threshold_promises(calibration, tested, tested, gold, **rates, delta=0.05, decoding={"overlap": "flat"})
-    assert (found["delta"], found["decoding"]) == (0.05, {"overlap": "flat"})
-    assert found["precision"] == [{"target": 0.9, "all": 0.0, "per_label": {"A": 0.0, "B": None}}]
-    assert found["recall"][0] == {"target": 0.8, "all": 0.63, "per_label": {"A": 0.63, "B": 0.75}}
-    assert found["recall"][1] == {"target": 0.95, "all": None, "per_label": {"A": None, "B": None}}
-    assert CalibrationRule().admits({**calibration, "promises": found})
+    promises = threshold_promises(calibration, tested, tested, gold, **rates, delta=0.05, decoding={"overlap": "flat"})
+    assert (promises["delta"], promises["decoding"]) == (0.05, {"overlap": "flat"})
+    assert promises["precision"] == [{"target": 0.9, "all": 0.0, "per_label": {"A": 0.0, "B": None}}]
+    assert promises["recall"][0] == {"target": 0.8, "all": 0.63, "per_label": {"A": 0.63, "B": 0.75}}
+    assert promises["recall"][1] == {"target": 0.95, "all": None, "per_label": {"A": None, "B": None}}
+    assert CalibrationRule().admits({**calibration, "promises": promises})
 
 
 def test_a_label_that_the_fitting_half_lacks_has_a_grid_of_zero_alone() -> None:
     source = {"name": "dev", "num_rows": 1, "fingerprint": "ab"}
     laid, tested = columns((60, 0.75, True, "A")), columns((60, 0.75, True, "B"))
     calibration = fitted_calibration("platt", laid, fitted_on=source)
-    found = threshold_promises(calibration, laid, tested, tested, precision=[0.9], recall=[], delta=0.05, decoding={})
-    assert found["precision"][0]["per_label"] == {"B": 0.0}
+    promises = threshold_promises(
+        calibration, laid, tested, tested, precision=[0.9], recall=[], delta=0.05, decoding={}
+    )
+    assert promises["precision"][0]["per_label"] == {"B": 0.0}
 
 
 def test_gold_has_the_score_with_which_it_was_found() -> None:
@@ -208,10 +210,10 @@ def test_gold_has_the_score_with_which_it_was_found() -> None:
 
     predicted = [[entity(0, "A", score=0.5), entity(2, "B", score=0.25)], []]
     gold = [[entity(0, "A"), entity(0, "A"), entity(2, "A")], [entity(2, "B")]]
-    found = found_gold(predicted, gold)
-    assert found.scores.tolist() == [0.5, -1.0, -1.0]
-    assert found.correct.tolist() == [True, False, False]
-    assert found.labels.tolist() == ["A", "A", "B"]
+    scored = found_gold(predicted, gold)
+    assert scored.scores.tolist() == [0.5, -1.0, -1.0]
+    assert scored.correct.tolist() == [True, False, False]
+    assert scored.labels.tolist() == ["A", "A", "B"]
 
 
 def test_halves_keep_documents_together() -> None:

@@ -20,6 +20,6 @@ def named_cases(path: Path) -> list[str]:
 
 def test_every_case_is_run() -> None:
     known = [json.loads(line)["id"] for line in CASES.read_text(encoding="utf-8").splitlines()]
-    run = {one for path in FOLDER.glob("test_cases_*.py") for one in named_cases(path)}
+    run = {case_id for path in FOLDER.glob("test_cases_*.py") for case_id in named_cases(path)}
     assert sorted(run) == sorted(known)
     assert len(known) == 42

@@ -90,18 +90,18 @@ def test_doubtful_character_spans(case: Case, case_files: Path, tmp_path: Path) 
     path = path_of(case["input"]["items"][0], case_files)
     lines = path.read_bytes().split(b"\n")[: len(case["expected"]["per_line"])]
     for place, (line, verdict) in enumerate(zip(lines, case["expected"]["per_line"], strict=True)):
-        alone, report = tmp_path / "one.jsonl", ReadReport()
-        alone.write_bytes(b"\n" * place + line)
+        line_path, report = tmp_path / "one.jsonl", ReadReport()
+        line_path.write_bytes(b"\n" * place + line)
         assert verdict["line"] == place + 1
         if verdict["verdict"] in ("ok", "trim"):
-            (row,) = read_rows(alone, report=report)
+            (row,) = read_rows(line_path, report=report)
             surfaces = [json.loads(line)["text"][slice(*verdict["span"])]] if verdict["span"] else []
             assert [surface for surface, _ in surfaces_of(row)] == surfaces
             assert report.counts.total() == (verdict["verdict"] == "trim")
         else:
             reason = verdict.get("reason", "misaligned")
             with pytest.raises(ValueError, match=rf"one\.jsonl, line {place + 1}: .*\({reason}\)"):
-                list(read_rows(alone))
+                list(read_rows(line_path))
     report = ReadReport()
     rows = list(read_rows(path, on_error="drop", misaligned="widen", report=report))
     assert [[surface for surface, _ in surfaces_of(row)] for row in rows] == [
@@ -160,8 +160,8 @@ def test_brat_pairs(case: Case, case_files: Path) -> None:
                 list(rows)
             assert_mentions(error, expected["mentions"])
             continue
-        found = [surface for row in rows for surface in surfaces_of(row)]
-        assert found == [(" ".join(text.split()), label) for _, _, label, text in expected["entities"]]
+        surfaces = [surface for row in rows for surface in surfaces_of(row)]
+        assert surfaces == [(" ".join(text.split()), label) for _, _, label, text in expected["entities"]]
         verb = "dropped, discontinuous" if policy == "drop" else f"changed, discontinuous ({policy})"
         assert report.counts == {verb: expected.get("dropped", 1)}
     with pytest.raises(ValueError, match=r"d08_b\.ann, line 2, .*Windows") as error:
@@ -194,11 +194,11 @@ def test_labels_that_differ_between_splits_or_by_a_slip(
 
 @pytest.mark.parametrize("case", ["D-09"], indirect=True)
 def test_a_label_unknown_to_the_model_counts_as_missed(case: Case) -> None:
-    gold, found = (
+    gold, predicted = (
         [[dict(zip(("start", "end", "label"), span, strict=True), score=0.5) for span in spans] for spans in side]
         for side in (case["input"]["test_gold"], case["input"]["test_pred"])
     )
-    result, expected = score_spans(found, gold), case["expected"]["metric"]
+    result, expected = score_spans(predicted, gold), case["expected"]["metric"]
     for prefix, side in (("overall", "micro"), ("macro", "macro")):
         for name, value in expected[side].items():
             assert result[f"{prefix}_{name}"] == pytest.approx(value, abs=1e-5)
@@ -215,7 +215,7 @@ def test_a_big_file_is_streamed(case: Case, tmp_path: Path) -> None:
         for number in range(case["input"]["sentences"]):
             file.write(f"they O\nmet O\nOslo B-LOC\nagain{number} O\n. O\n\n")
     process = psutil.Process()
-    before = most = process.memory_info().rss
+    before = highest = process.memory_info().rss
     start = time.perf_counter()
     rows = read_rows(path)
     row = next(rows)
@@ -224,6 +224,6 @@ def test_a_big_file_is_streamed(case: Case, tmp_path: Path) -> None:
     for row in rows:
         counts = [counts[0] + 1, counts[1] + len(row["tokens"]), counts[2] + len(row["entities"])]
         if counts[0] % 20_000 == 0:
-            most = max(most, process.memory_info().rss)
+            highest = max(highest, process.memory_info().rss)
     assert counts == [expected["n_sentences"], expected["n_tokens"], expected["n_entities"]]
-    assert most - before < expected["extra_rss_mib_max"] * 2**20
+    assert highest - before < expected["extra_rss_mib_max"] * 2**20

@@ -36,8 +36,8 @@ def test_micro_macro_and_counts(case: Case) -> None:
     assert ratios(result, "macro") == approx(expected["macro"])
     assert list(result["per_label"]) == sorted(expected["per_label"])
     for label, scores in expected["per_label"].items():
-        found = result["per_label"][label]
-        assert {name: found[name] for name in scores} == approx(scores)
+        label_scores = result["per_label"][label]
+        assert {name: label_scores[name] for name in scores} == approx(scores)
     counts = [result["num_gold"], result["num_predicted"], result["num_correct"]]
     assert counts == [expected["n_gold"], expected["n_pred"], expected["n_correct"]]
     assert result["duplicates_removed"] == expected.get("duplicates_removed", {"predictions": 0, "references": 0})
@@ -47,9 +47,9 @@ def test_micro_macro_and_counts(case: Case) -> None:
 def test_undefined_ratios_take_zero_division(case: Case) -> None:
     """One label at most, so micro, macro and boundary-only agree."""
     for item, answers in zip(case["input"]["items"], case["expected"]["items"], strict=True):
-        found, gold = spans(item["predictions"]), spans(item["references"])
+        predicted, gold = spans(item["predictions"]), spans(item["references"])
         for zero_division, expected in zip(case["input"]["zero_division"], answers, strict=True):
-            result = score_spans(found, gold, zero_division=zero_division)
+            result = score_spans(predicted, gold, zero_division=zero_division)
             for prefix in ("overall", "macro", "boundary"):
                 assert ratios(result, prefix) == expected
             assert (result["overall_ece"] is None) == (result["num_predicted"] == 0)
@@ -75,9 +75,9 @@ def test_strict_and_boundary_scores_are_apart_in_every_order(case: Case) -> None
         [list(itertools.permutations(text)) for text in case["input"][side]] for side in ("predictions", "references")
     ]
     results = []
-    for found in itertools.product(*orders[0]):
+    for predicted in itertools.product(*orders[0]):
         for gold in itertools.product(*orders[1]):
-            for texts in itertools.permutations(zip(found, gold, strict=True)):
+            for texts in itertools.permutations(zip(predicted, gold, strict=True)):
                 predictions, references = zip(*texts, strict=True)
                 results.append(score_spans(spans(predictions), spans(references)))
     assert len(results) == 8

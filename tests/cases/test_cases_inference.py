@@ -40,11 +40,11 @@ def perfect(perfect_pipeline: Callable[..., Any], method: str, kind: str) -> Any
     return perfect_pipeline(kind, method)
 
 
-def difference(found: list[Entities], expected: list[Entities]) -> float:
+def difference(answers: list[Entities], expected: list[Entities]) -> float:
     """Largest difference of a score between entities that are otherwise equal and in the same order."""
-    without_scores = [[[{**one, "score": 0} for one in text] for text in texts] for texts in (found, expected)]
+    without_scores = [[[{**entity, "score": 0} for entity in text] for text in texts] for texts in (answers, expected)]
     assert without_scores[0] == without_scores[1]
-    scores = [[one["score"] for text in texts for one in text] for texts in (found, expected)]
+    scores = [[entity["score"] for text in texts for entity in text] for texts in (answers, expected)]
     return max((abs(left - right) for left, right in zip(*scores, strict=True)), default=0.0)
 
 
@@ -64,9 +64,9 @@ def test_answers_do_not_depend_on_neighbours(
         largest = max(largest, difference(tagger(texts, batch_size=size), alone))
         largest = max(largest, difference(tagger(texts[::-1], batch_size=size), alone[::-1]))
     mixed = random.Random(3).sample([*texts, *UNLIKE], len(texts) + len(UNLIKE))
-    every = [tagger(text, overlap="any") for text in mixed]
+    single_answers = [tagger(text, overlap="any") for text in mixed]
     for size in (3, len(mixed)):
-        largest = max(largest, difference(tagger(mixed, batch_size=size, overlap="any"), every))
+        largest = max(largest, difference(tagger(mixed, batch_size=size, overlap="any"), single_answers))
     record_property("largest difference", largest)
     assert largest <= case["expected"]["score_tolerance"]
 
@@ -76,11 +76,11 @@ def test_one_text_and_lists_of_texts(case: Case, perfect: Any) -> None:
     """Items 0 to 3, with the case's own spans; plain values."""
     for text, spans in case["input"]["oracle_spans"].items():
         entities = [dict(zip(("start", "end", "label"), span, strict=True)) for span in spans]
-        found = perfect.of_text(text, entities)
-        assert [[one["start"], one["end"], one["entity_group"]] for one in found] == spans
-        assert json.loads(json.dumps(found)) == found
+        answer = perfect.run_text(text, entities)
+        assert [[entity["start"], entity["end"], entity["entity_group"]] for entity in answer] == spans
+        assert json.loads(json.dumps(answer)) == answer
         names = {"label": "entity_group", "text": "word"}
-        assert {names.get(key, key) for key in case["expected"]["entity_keys_at_least"]} <= set(found[0])
+        assert {names.get(key, key) for key in case["expected"]["entity_keys_at_least"]} <= set(answer[0])
         assert perfect.run([text], [(0, 1, "PER")]) == [perfect.run(text, [(0, 1, "PER")])]
     assert perfect.pipeline([]) == []
 
@@ -93,8 +93,8 @@ def test_tuples_generators_and_columns(case: Case, tagger: SpanNERPipeline) -> N
     tolerance = 1e-5
     for pair in ([ANA, OSLO], (ANA, OSLO)):
         assert difference(tagger(pair), expected) <= tolerance
-    found = tagger(Dataset.from_dict({"text": [ANA, OSLO]})["text"], batch_size=2)
-    assert difference(list(found), expected) <= tolerance
+    column_answers = tagger(Dataset.from_dict({"text": [ANA, OSLO]})["text"], batch_size=2)
+    assert difference(list(column_answers), expected) <= tolerance
     num_read = 0
 
     def texts() -> Iterator[str]:
@@ -116,12 +116,12 @@ def test_words_need_the_switch(case: Case, perfect: Any) -> None:
     """Items 7 and 8."""
     words = [ANA.split(), OSLO.split()]
     first, second = (
-        perfect.run([of_text], spans, pretokenized=True)[0]
-        for of_text, spans in zip(words, ([(0, 1, "PER"), (2, 3, "PER")], [(0, 1, "LOC")]), strict=True)
+        perfect.run([text_words], spans, pretokenized=True)[0]
+        for text_words, spans in zip(words, ([(0, 1, "PER"), (2, 3, "PER")], [(0, 1, "LOC")]), strict=True)
     )
     keys = ("start", "end", "word_start", "word_end", "word")
-    assert [[one[key] for key in keys] for one in first] == [[0, 3, 0, 1, "Ana"], [8, 10, 2, 3, "Bo"]]
-    assert [[one[key] for key in keys] for one in second] == [[0, 4, 0, 1, "Oslo"]]
+    assert [[entity[key] for key in keys] for entity in first] == [[0, 3, 0, 1, "Ana"], [8, 10, 2, 3, "Bo"]]
+    assert [[entity[key] for key in keys] for entity in second] == [[0, 4, 0, 1, "Oslo"]]
     assert len(perfect.run(words, [], pretokenized=True)) == 2
     with pytest.raises(TypeError, match="position 0 is a list; for lists of words give pretokenized=True"):
         perfect.pipeline(words)
@@ -150,8 +150,8 @@ def test_threshold_overlap_and_ties(case: Case) -> None:
     for order in random.Random(0).sample(orders, 200):
         for mode in case["input"]["modes"]:
             policy, multi_label = modes[mode]
-            found = resolve_overlaps(order, policy=policy, id2label=id2label, multi_label=multi_label)
-            named = [[span.start, span.end, id2label[span.label], span.score] for span in found]
+            resolved = resolve_overlaps(order, policy=policy, id2label=id2label, multi_label=multi_label)
+            named = [[span.start, span.end, id2label[span.label], span.score] for span in resolved]
             assert named == case["expected"][mode], mode
 
 
@@ -161,13 +161,13 @@ def test_threads_share_a_pipeline(case: Case, tagger: SpanNERPipeline) -> None:
     num_threads, num_calls = case["input"]["threads"], case["input"]["calls_per_thread"]
     settings = ({"threshold": 0.0}, {"threshold": 0.4}, {"overlap": "any"})
     calls = list(itertools.product((ANA, OSLO, "a b c " * 4, "", [ANA, OSLO]), settings))
-    expected = [tagger(texts, **given) for texts, given in calls]
-    assert [tagger(texts, **given) for texts, given in calls] == expected
+    expected = [tagger(texts, **options) for texts, options in calls]
+    assert [tagger(texts, **options) for texts, options in calls] == expected
     assert sum(map(bool, expected)) > len(settings)
     places = list(itertools.islice(itertools.cycle(range(len(calls))), num_threads * num_calls))
     with ThreadPoolExecutor(num_threads) as pool:
-        found = list(pool.map(lambda place: tagger(calls[place][0], **calls[place][1]), places))
-    assert found == [expected[place] for place in places]
+        answers = list(pool.map(lambda place: tagger(calls[place][0], **calls[place][1]), places))
+    assert answers == [expected[place] for place in places]
 
 
 @pytest.mark.slow
@@ -190,9 +190,9 @@ def test_half_precision_works_on_a_cpu(
     tagger = random_tagger(method, kind)
     for dtype in case["input"]["dtypes_on_cpu"]:
         tagger.model.to({"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[dtype])
-        found = tagger([ANA, "Mira Stone works"])
-        assert any(found)
-        assert all(0 <= one["score"] <= 1 for of_text in found for one in of_text)
+        answers = tagger([ANA, "Mira Stone works"])
+        assert any(answers)
+        assert all(0 <= entity["score"] <= 1 for entities in answers for entity in entities)
 
 
 @pytest.mark.parametrize("case", ["I-04"], indirect=True)

@@ -74,14 +74,14 @@ def test_a_moved_folder_predicts_the_same_without_its_encoder(
     encoder, hidden = encoder_folders[kind], tmp_path / "encoder"
     encoder.rename(hidden)
     request.addfinalizer(lambda: hidden.rename(encoder))
-    found = pipeline("span-ner", model=str(folder))
-    assert type(found) is SpanNERPipeline
-    config = found.model.config
+    loaded = pipeline("span-ner", model=str(folder))
+    assert type(loaded) is SpanNERPipeline
+    config = loaded.model.config
     assert list(config.id2label.items()) == list(enumerate(labels))
     assert all(type(index) is int for index in config.id2label)
     assert {name: getattr(config, name) for name in settings} == settings
-    found.model = deepcopy(found.model)
-    assert found(TEXTS, threshold=0.0) == answers
+    loaded.model = deepcopy(loaded.model)
+    assert loaded(TEXTS, threshold=0.0) == answers
 
 
 @pytest.mark.parametrize("case", ["P-01"], indirect=True)
@@ -241,6 +241,10 @@ def test_without_trust_and_without_an_optional_dependency(
         check=False,
     )
     assert run.returncode == 0, run.stderr[-3000:]
-    found, error = json.loads(run.stdout.rpartition("ANSWER")[2])
-    assert [{**one, "score": 0} for one in found] == [{**one, "score": 0} for one in tagger("Ana met Bo")] != []
+    entities, error = json.loads(run.stdout.rpartition("ANSWER")[2])
+    assert (
+        [{**entity, "score": 0} for entity in entities]
+        == [{**entity, "score": 0} for entity in tagger("Ana met Bo")]
+        != []
+    )
     assert "matched_gold requires the scipy library" in error

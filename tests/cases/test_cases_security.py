@@ -70,7 +70,7 @@ def test_code_of_another_repository_is_not_fetched_without_trust(
     """Item 2."""
     fetched = []
     for name in ("get_class_from_dynamic_module", "get_cached_module_file"):
-        monkeypatch.setattr(f"transformers.dynamic_module_utils.{name}", lambda *given, **_: fetched.append(given))
+        monkeypatch.setattr(f"transformers.dynamic_module_utils.{name}", lambda *args, **_: fetched.append(args))
     elsewhere = case["input"]["items"][2]["config"]["auto_map"]
     rewrite_config(saved, auto_map=elsewhere | {"AutoConfig": elsewhere["AutoModel"]})
     assert type(AutoModel.from_pretrained(saved)) is METHODS[method]

@@ -35,10 +35,11 @@ def built(item: Case) -> str:
     return item["text"] if recipe is None else recipe["char"] * recipe["times"] + recipe["then"]
 
 
-def named(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def named(entities: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Entities under the names of the cases."""
     return [
-        {"start": one["start"], "end": one["end"], "label": one["entity_group"], "text": one["word"]} for one in found
+        {"start": entity["start"], "end": entity["end"], "label": entity["entity_group"], "text": entity["word"]}
+        for entity in entities
     ]
 
 
@@ -46,7 +47,7 @@ def named(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_entities_come_back_unchanged(case: Case, perfect: Any) -> None:
     for item, expected in zip(case["input"]["items"], case["expected"]["entities"], strict=True):
         began = time.perf_counter()
-        assert named(perfect.of_text(built(item), item["entities"])) == expected
+        assert named(perfect.run_text(built(item), item["entities"])) == expected
         assert time.perf_counter() - began < case["input"].get("max_seconds", 60)
 
 
@@ -72,11 +73,11 @@ def test_words_without_tokens_shift_no_index(case: Case, perfect: Any, kind: str
         entities = [dict(zip(("start", "end", "label"), span, strict=True)) for span in item["spans"]]
         row = {"tokens": item["tokens"], "entities": entities}
         _, report = window_rows([row], reader, perfect.model.config.label2id)
-        found = perfect.run(item["tokens"], item["spans"], pretokenized=True)
+        answer = perfect.run(item["tokens"], item["spans"], pretokenized=True)
         bounds = tokenize([item["tokens"]])[0].bounds
         has_token = [after > before for before, after in zip(bounds, bounds[1:], strict=False)]
         learnable = [span for span in item["spans"] if has_token[span[0]] and has_token[span[1] - 1]]
-        assert [[one["word_start"], one["word_end"], one["entity_group"]] for one in found] == learnable
+        assert [[entity["word_start"], entity["word_end"], entity["entity_group"]] for entity in answer] == learnable
         assert report.without_tokens == len(item["spans"]) - len(learnable)
         if kind == "wordpiece":
             assert (learnable, report.without_tokens) == (spans, num_lost)
@@ -89,9 +90,9 @@ def test_blank_texts_give_nothing_and_shift_nothing(case: Case, tagger: SpanNERP
     assert [alone[place] for place in expected["must_be_empty_list"]] == [[]] * 5
     assert alone[0]
     for size in case["input"]["batch_sizes"]:
-        found = tagger(texts, batch_size=size)
-        assert len(found) == expected["n_outputs"]
-        assert list(map(named, found)) == list(map(named, alone))
+        answers = tagger(texts, batch_size=size)
+        assert len(answers) == expected["n_outputs"]
+        assert list(map(named, answers)) == list(map(named, alone))
 
 
 @pytest.mark.parametrize("case", ["T-06"], indirect=True)
@@ -104,8 +105,8 @@ def test_entity_across_the_edge_of_a_window(
         text = " ".join(["a"] * recipe["n_before"] + [recipe["entity"]] + ["b"] * recipe["n_after"])
         perfect = perfect_pipeline(kind, method, window_size=item["capacity_units"], window_overlap=8)
         moved = recipe["n_before"] * (len(recipe["filler"]) - 1)
-        entities = [{**one, "start": one["start"] - moved, "end": one["end"] - moved} for one in expected]
-        assert named(perfect.of_text(text, entities)) == entities
+        entities = [{**entity, "start": entity["start"] - moved, "end": entity["end"] - moved} for entity in expected]
+        assert named(perfect.run_text(text, entities)) == entities
         assert len(perfect.windows) > 2
 
 
@@ -116,8 +117,8 @@ def test_entity_across_the_edge_of_the_whole_encoder(case: Case, perfect: Any) -
     assert limit == 512 - 2 - perfect.model.config.num_prompts
     for num_before in (limit - 1, limit, limit + 1):
         words = ["a"] * num_before + case["input"]["items"][0]["build"]["entity"].split() + ["a"] * 30
-        found = perfect.run(" ".join(words), [(num_before, num_before + 2, "PER")])
-        assert [(one["start"], one["word"]) for one in found] == [(2 * num_before, "Mira Holt")]
+        entities = perfect.run(" ".join(words), [(num_before, num_before + 2, "PER")])
+        assert [(entity["start"], entity["word"]) for entity in entities] == [(2 * num_before, "Mira Holt")]
         assert len(perfect.windows) > 1
 
 
@@ -126,8 +127,8 @@ def test_pieces_with_a_blank_before_the_word(case: Case, perfect: Any) -> None:
     """As a function of the case's pieces, and by every tokenizer, whose pieces the pipeline never asks."""
     expected = zip(case["expected"]["char_spans"], case["expected"]["surfaces"], strict=True)
     for item, (span, surface) in zip(case["input"]["items"], expected, strict=True):
-        text, (first, behind) = item["text"], item["piece_span"]
-        start, end = item["offsets"][first][0], item["offsets"][behind - 1][1]
+        text, (first, stop) = item["text"], item["piece_span"]
+        start, end = item["offsets"][first][0], item["offsets"][stop - 1][1]
         assert list(trim_span(text, start, end)) == span
-        found = perfect.of_text(text, [{"start": span[0], "end": span[1], "label": "PER"}])
-        assert [([one["start"], one["end"]], one["word"]) for one in found] == [(span, surface)]
+        entities = perfect.run_text(text, [{"start": span[0], "end": span[1], "label": "PER"}])
+        assert [([entity["start"], entity["end"]], entity["word"]) for entity in entities] == [(span, surface)]

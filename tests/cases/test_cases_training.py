@@ -52,7 +52,7 @@ def row_of(item: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("case", ["R-01"], indirect=True)
 def test_batches_with_almost_nothing(case: Case, make: Make, collator: SpanNERCollator) -> None:
     """The case's batches, and sentences without words."""
-    batches = [[row_of(one) for one in item["data"]] for item in case["input"]["items"]]
+    batches = [[row_of(sentence) for sentence in item["data"]] for item in case["input"]["items"]]
     for rows in [*batches, [row(""), row("Ana", (0, 1, "PER"))], [row("")]]:
         model = make().train()
         loss = model(**collator(rows)).loss
@@ -65,7 +65,7 @@ def test_batches_with_almost_nothing(case: Case, make: Make, collator: SpanNERCo
 @pytest.mark.parametrize("case", ["R-01"], indirect=True)
 def test_little_data_is_learnt(case: Case, make: Make, collator: SpanNERCollator) -> None:
     for item, wanted in case["expected"]["can_overfit_items"].items():
-        rows = [row_of(one) for one in case["input"]["items"][int(item)]["data"]]
+        rows = [row_of(sentence) for sentence in case["input"]["items"][int(item)]["data"]]
         model, batch = without_dropout(make(encoder_dropout=0.0)).train(), collator(rows)
         optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
         for _ in range(1000):
@@ -87,10 +87,10 @@ def test_gold_beyond_the_proposals_is_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """40 entities, of which the tiny model of a method may have fewer proposals; the other methods reach all."""
-    rows = [row_of(one) for one in case["input"]["items"][4]["data"]]
+    rows = [row_of(sentence) for sentence in case["input"]["items"][4]["data"]]
     model = make()
-    most = facts_of(method).most_entities
-    lost = 0 if most is None else 40 - most
+    limit = facts_of(method).most_entities
+    lost = 0 if limit is None else 40 - limit
     args = training_arguments_of(method)(
         output_dir=str(tmp_path), eval_strategy="no", save_strategy="no", load_best_model_at_end=False, **QUIET
     )
@@ -114,8 +114,10 @@ def test_half_precision_with_padding(case: Case, make: Make, collator: SpanNERCo
         loss.backward()
         assert_all_gradients_are_finite(model)
         with torch.no_grad():
-            found = unpack_spans(model.eval().candidate_spans(model(**batch), model.decoding()))
-        outside = [span for spans, length in zip(found, lengths, strict=True) for span in spans if span.end > length]
+            candidates = unpack_spans(model.eval().candidate_spans(model(**batch), model.decoding()))
+        outside = [
+            span for spans, length in zip(candidates, lengths, strict=True) for span in spans if span.end > length
+        ]
         assert len(outside) == case["expected"]["predicted_spans_in_padding"]
 
 
@@ -207,12 +209,12 @@ def evaluation(random_tagger: Callable[..., SpanNERPipeline], method: str, kind:
 def test_evaluation_joins_sentences_of_unlike_length(case: Case, evaluation: Any) -> None:
     """Item 1, each sentence in a batch of its own: loss and F1 are those computed sentence by sentence."""
     predicted, losses = [], []
-    for one in evaluation.rows:
-        output = evaluation.model(**evaluation.trainer.span_collator([one]))
+    for sentence in evaluation.rows:
+        output = evaluation.model(**evaluation.trainer.span_collator([sentence]))
         losses.append(output.loss.item())
         spans = evaluation.model.decode(output)[0]
         predicted.append([named_span(span, evaluation.model.config.id2label) for span in spans])
-    expected = score_spans(predicted, [one["entities"] for one in evaluation.rows])
+    expected = score_spans(predicted, [sentence["entities"] for sentence in evaluation.rows])
     scores = evaluation.trainer.evaluate()
     assert set(case["expected"]["eval_keys"]) <= set(scores)
     assert scores["eval_f1"] == expected["overall_f1"]

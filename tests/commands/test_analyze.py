@@ -136,7 +136,7 @@ def test_before_and_after_calibration_from_one_pass(
 
 def test_the_threshold_acts_on_calibrated_scores(analyzed: Run, calibrated_model: Path, rows: list) -> None:
     spans, _ = own_spans(calibrated_model, rows, overlap="any")
-    calibrated = sorted({span["score"] for of_row in spans for span in of_row})
+    calibrated = sorted({span["score"] for row_spans in spans for span in row_spans})
     middle = calibrated[len(calibrated) // 2]  # a score equal to the threshold stays
     numbers = analyzed("--threshold", str(middle), "--overlap", "any", model=calibrated_model)
     expected = own_scores(calibrated_model, rows, threshold=middle, overlap="any")
@@ -244,6 +244,6 @@ def test_examples_are_as_many_as_asked_and_seeded(analyzed: Run, tmp_path: Path)
             path.unlink()
         return text.split('<div class="example">')[1:]
 
-    one = examples("--num-examples", "1", "--example-seed", "1")
-    assert one != examples("--num-examples", "1", "--example-seed", "2")
+    example = examples("--num-examples", "1", "--example-seed", "1")
+    assert example != examples("--num-examples", "1", "--example-seed", "2")
     assert examples("--num-examples", "0") == []

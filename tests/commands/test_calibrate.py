@@ -29,8 +29,8 @@ def calibrated(program: Callable, saved_model: Path, rows: list, write_jsonl: Ca
     def run(*options: str) -> Path:
         target = tmp_path / "calibrated"
         data = str(write_jsonl("rows.jsonl", rows))
-        given = [str(saved_model), data, "--output", str(target), "--min-predictions", "5", *options]
-        program("calibrate").main(given)
+        arguments = [str(saved_model), data, "--output", str(target), "--min-predictions", "5", *options]
+        program("calibrate").main(arguments)
         return target
 
     return run
@@ -63,13 +63,13 @@ def test_the_saved_map_acts_in_the_pipeline_and_lowers_the_error(
     texts = [" ".join(row["tokens"]) for row in rows]
     raw, fitted = (pipeline("span-ner", model=str(path))(texts) for path in (saved_model, folder))
     values = set(AutoConfig.from_pretrained(folder).calibration["all"]["probabilities"])
-    scores = [one["score"] for of_text in fitted for one in of_text]
-    assert [len(of_text) for of_text in fitted] == [len(of_text) for of_text in raw]
-    assert scores != [one["score"] for of_text in raw for one in of_text]
+    scores = [entity["score"] for entities in fitted for entity in entities]
+    assert [len(entities) for entities in fitted] == [len(entities) for entities in raw]
+    assert scores != [entity["score"] for entities in raw for entity in entities]
     assert all(min(values) <= score <= max(values) for score in scores)
     data = tmp_path / "rows.jsonl"
-    own = evaluated(program, folder, data, "--allow-fitted-rows")["overall_ece"]
-    assert own < evaluated(program, folder, data, "--raw")["overall_ece"]
+    calibrated_error = evaluated(program, folder, data, "--allow-fitted-rows")["overall_ece"]
+    assert calibrated_error < evaluated(program, folder, data, "--raw")["overall_ece"]
 
 
 def test_calibrated_scores_are_not_judged_on_the_rows_of_the_fit(
@@ -96,15 +96,15 @@ def test_promises_are_saved_and_taken_or_refused(
 ) -> None:
     """Gold is what the model finds, so all is right: 3 predictions promise 0.5 with delta 0.2, 0.9999 needs 16,094."""
     model, tokenizer = AutoModel.from_pretrained(saved_model), AutoTokenizer.from_pretrained(saved_model)
-    found, _ = predicted_and_gold(SpanNERPipeline(model=model, tokenizer=tokenizer), rows, {}, 32)
-    own = [
+    predicted, _ = predicted_and_gold(SpanNERPipeline(model=model, tokenizer=tokenizer), rows, {}, 32)
+    own_rows = [
         {
             "tokens": row["tokens"],
-            "entities": [{name: one[name] for name in ("start", "end", "label")} for one in of_row],
+            "entities": [{name: span[name] for name in ("start", "end", "label")} for span in row_spans],
         }
-        for row, of_row in zip(rows, found, strict=True)
+        for row, row_spans in zip(rows, predicted, strict=True)
     ]
-    folder, data, other = tmp_path / "promised", write_jsonl("own.jsonl", own), write_jsonl("other.jsonl", OTHER)
+    folder, data, other = tmp_path / "promised", write_jsonl("own.jsonl", own_rows), write_jsonl("other.jsonl", OTHER)
     options = ["--min-predictions", "1", "--precision", "0.9999", "0.5", "--recall", "0.5", "--delta", "0.2"]
     program("calibrate").main([str(saved_model), str(data), "--output", str(folder), *options])
     promises = AutoConfig.from_pretrained(folder).calibration["promises"]
@@ -132,9 +132,9 @@ def test_a_calibrated_model_is_calibrated_anew_from_its_raw_scores(
     again = tmp_path / "again"
     options = ["--kind", "temperature", "--min-predictions", "5", "--output", str(again)]
     program("calibrate").main([str(first), str(data), *options])
-    found = AutoConfig.from_pretrained(again)
-    assert found.calibration == config.calibration
-    assert found.threshold == 0
+    saved_config = AutoConfig.from_pretrained(again)
+    assert saved_config.calibration == config.calibration
+    assert saved_config.threshold == 0
     assert "threshold 0.9 belonged to other scores" in capsys.readouterr().out
 
 

@@ -59,7 +59,10 @@ def save_predictions(tmp_path: Path) -> Callable[[str, EntityLists, EntityLists]
         sides = enumerate(zip(predicted, gold, strict=True))
         path = tmp_path / f"{run}.parquet"
         Dataset.from_list(
-            [{"run": run, "row": row, "predicted": found, "gold": wanted} for row, (found, wanted) in sides]
+            [
+                {"run": run, "row": row, "predicted": row_predicted, "gold": row_gold}
+                for row, (row_predicted, row_gold) in sides
+            ]
         ).to_parquet(path)
         return f"{path}#{run}"
 
@@ -88,7 +91,7 @@ def test_two_models_are_compared_on_the_same_rows(
     assert 0 < result["second"]["num_predicted"] < result["first"]["num_predicted"]
     documents = [row["document"] for row in named]
     assert result["paired"] == paired_bootstrap(first, second, gold, documents=documents, num_resamples=50)
-    assert [len(own) for own in result["examples"].values()] == [
+    assert [len(examples) for examples in result["examples"].values()] == [
         int(result["agreement"][side][f"only_{model}"] > 0)
         for side in ("gold", "wrong")
         for model in ("first", "second")

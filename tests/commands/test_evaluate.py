@@ -102,9 +102,9 @@ def test_neighbouring_sentences_are_read_as_in_training(
     apart = [row | {"document": str(place)} for place, row in enumerate(rows)]
     model = AutoModel.from_pretrained(saved_model, context_sentences=2)
     ner = SpanNERPipeline(model=model, tokenizer=tokenizer)
-    found, _ = predicted_and_gold(ner, together, {}, 32)
-    alone, _ = predicted_and_gold(ner, apart, {}, 32)
-    assert found != alone
+    with_context, _ = predicted_and_gold(ner, together, {}, 32)
+    without_context, _ = predicted_and_gold(ner, apart, {}, 32)
+    assert with_context != without_context
 
 
 def test_intervals_are_over_documents_and_the_report_says_of_which(

@@ -32,12 +32,12 @@ def test_they_are_those_of_the_pipeline_beside_the_gold(
     answers = ner([row["tokens"] for row in rows], pretokenized=True)
     expected = [
         [
-            (one["word_start"], one["word_end"], one["entity_group"], pytest.approx(one["score"], abs=1e-5))
-            for one in of_row
+            (entity["word_start"], entity["word_end"], entity["entity_group"], pytest.approx(entity["score"], abs=1e-5))
+            for entity in entities
         ]
-        for of_row in answers
+        for entities in answers
     ]
-    assert [[tuple(one.values()) for one in of_row] for of_row in predicted] == expected
-    assert {one["label"] for of_row in predicted for one in of_row} > {"PER"}
+    assert [[tuple(entity.values()) for entity in entities] for entities in predicted] == expected
+    assert {entity["label"] for entities in predicted for entity in entities} > {"PER"}
     model.config.calibration = None
     assert predicted_and_gold(ner, rows, {}, 2)[0] != predicted

@@ -29,8 +29,8 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
 def expected_entities(folder: Path, texts: list, **settings: Any) -> list[list[tuple[int, int, str]]]:
     unit = "word_" if settings.get("pretokenized") else ""
     return [
-        [(entity[f"{unit}start"], entity[f"{unit}end"], entity["entity_group"]) for entity in of_text]
-        for of_text in pipeline("span-ner", model=str(folder))(texts, **settings)
+        [(entity[f"{unit}start"], entity[f"{unit}end"], entity["entity_group"]) for entity in entities]
+        for entities in pipeline("span-ner", model=str(folder))(texts, **settings)
     ]
 
 
@@ -49,16 +49,22 @@ def test_texts_and_words_of_several_files_keep_their_order(
     target = tmp_path / "out.jsonl"
     files = [str(tmp_path / "a.txt"), str(tmp_path / "b.jsonl.gz")]
     predict.main([str(saved_model), *files, "--output", str(target)])
-    found = lines_of(target)
-    of_texts = expected_entities(saved_model, TEXTS)
-    of_words = expected_entities(saved_model, words, pretokenized=True)
-    assert of_texts[0] != []
-    assert [spans(record) for record in found] == [*of_texts, of_words[0], of_texts[2], [], of_words[2]]
-    assert [record.get("text") for record in found[:4]] == TEXTS
-    assert found[4]["id"] == "x"
+    records = lines_of(target)
+    text_entities = expected_entities(saved_model, TEXTS)
+    word_entities = expected_entities(saved_model, words, pretokenized=True)
+    assert text_entities[0] != []
+    assert [spans(record) for record in records] == [
+        *text_entities,
+        word_entities[0],
+        text_entities[2],
+        [],
+        word_entities[2],
+    ]
+    assert [record.get("text") for record in records[:4]] == TEXTS
+    assert records[4]["id"] == "x"
     assert all(
         record["text"][entity["start"] : entity["end"]] == entity["text"]
-        for record in found[:4]
+        for record in records[:4]
         for entity in record["entities"]
     )
 
@@ -75,9 +81,9 @@ def test_decoding_parameters_reach_the_model(predict: ModuleType, saved_model: P
     (tmp_path / "a.txt").write_text("\n".join(TEXTS), encoding="utf-8")
     options = ["--threshold", "0.6", "--overlap", "flat", "--output", str(tmp_path / "out.jsonl")]
     predict.main([str(saved_model), str(tmp_path / "a.txt"), *options])
-    found = [spans(record) for record in lines_of(tmp_path / "out.jsonl")]
-    assert found == expected_entities(saved_model, TEXTS, threshold=0.6, overlap="flat")
-    assert sum(map(len, found)) < sum(map(len, expected_entities(saved_model, TEXTS)))
+    predicted = [spans(record) for record in lines_of(tmp_path / "out.jsonl")]
+    assert predicted == expected_entities(saved_model, TEXTS, threshold=0.6, overlap="flat")
+    assert sum(map(len, predicted)) < sum(map(len, expected_entities(saved_model, TEXTS)))
 
 
 def test_standard_input_to_standard_output(

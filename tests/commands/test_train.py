@@ -70,7 +70,7 @@ def test_trains_tests_saves_and_documents(
     assert "entities that the method cannot reach: 0 of 10 in train, 0 of 10 in dev, 0 of 10 in test" in printed
     assert "test: 5 of 5 sentences are also in train" in printed
     metrics = ModelCard.load(folder / "README.md").data.eval_results
-    assert {one.metric_type: one.metric_value for one in metrics}["f1"] == scores["overall_f1"]
+    assert {metric.metric_type: metric.metric_value for metric in metrics}["f1"] == scores["overall_f1"]
     assert isinstance(pipeline("span-ner", model=str(folder))("Ana met Bo in Oslo ."), list)
 
 
@@ -94,7 +94,7 @@ def test_fits_the_calibration_of_the_recipe_on_dev_rows(
     assert [config.calibration["kind"], fitted_on["num_rows"], config.threshold] == ["isotonic", 60, 0.001]
     answers = pipeline("span-ner", model=str(folder))([row["tokens"] for row in rows], pretokenized=True)
     probabilities = config.calibration["all"]["probabilities"]
-    scores = [one["score"] for of_text in answers for one in of_text]
+    scores = [entity["score"] for entities in answers for entity in entities]
     assert scores
     assert all(max(0.001, min(probabilities)) <= score <= max(probabilities) for score in scores)
     written = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
@@ -148,8 +148,8 @@ def test_the_calibration_of_a_saved_model_is_not_handed_on(
     program: Callable, recipe_file: Path, saved_model: Path, tmp_path: Path
 ) -> None:
     source = {"name": "dev", "num_rows": 1, "fingerprint": "ab"}
-    own = {"temperature": 2.0}
-    calibration = {"kind": "temperature", "all": own, "per_label": {"PER": own}, "fitted_on": source}
+    parameters = {"temperature": 2.0}
+    calibration = {"kind": "temperature", "all": parameters, "per_label": {"PER": parameters}, "fitted_on": source}
     model = AutoModel.from_pretrained(saved_model, calibration=calibration)
     model.save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(saved_model).save_pretrained(tmp_path)

@@ -57,8 +57,8 @@ def test_isotonic_worked_by_hand(score: float, expected: float) -> None:
 @given(SCORES, POINTS)
 def test_isotonic_is_numpys_interpolation(score: float, points: tuple[list[float], list[float]]) -> None:
     expected = float(np.interp(score, *points))
-    found = calibrated_score(score, {"scores": points[0], "probabilities": points[1]})
-    assert found == pytest.approx(expected, abs=1e-9)
+    probability = calibrated_score(score, {"scores": points[0], "probabilities": points[1]})
+    assert probability == pytest.approx(expected, abs=1e-9)
 
 
 @given(SCORES, SCORES, MAPS)
@@ -92,8 +92,8 @@ def test_scores_of_zero_and_one_are_read_as_their_neighbours(temperature: float)
 def test_a_label_takes_its_own_map_or_else_that_of_all() -> None:
     spans = [Span(0, 1, 0, 0.9), Span(1, 2, 1, 0.9)]
     maps = {"all": {"temperature": 2.0}, "per_label": {"B": {"temperature": 1.0}}}
-    found = calibrated_spans(spans, maps, {0: "A", 1: "B"})
-    assert found == [Span(0, 1, 0, pytest.approx(0.75)), Span(1, 2, 1, pytest.approx(0.9))]
+    calibrated = calibrated_spans(spans, maps, {0: "A", 1: "B"})
+    assert calibrated == [Span(0, 1, 0, pytest.approx(0.75)), Span(1, 2, 1, pytest.approx(0.9))]
     assert calibrated_spans(spans, None, {0: "A", 1: "B"}) == spans
 
 

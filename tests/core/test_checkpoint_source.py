@@ -95,13 +95,17 @@ def bare(moved: SimpleNamespace, tiny_model: Callable[..., SpanNERModel], tiny_e
     return SimpleNamespace(out=out, answers=answers, again=again, batch=batch)
 
 
-def assert_same_answers(found: list[list[dict]], expected: list[list[dict]]) -> None:
+def assert_same_answers(answers: list[list[dict]], expected: list[list[dict]]) -> None:
     """Equal entities, scores to 1e-6 (memory alignment moves the last bit)."""
     assert sum(map(len, expected)) > 3
-    without_scores = [[[{**one, "score": None} for one in text] for text in texts] for texts in (found, expected)]
+    without_scores = [
+        [[{**entity, "score": None} for entity in text] for text in texts] for texts in (answers, expected)
+    ]
     assert without_scores[0] == without_scores[1]
-    for of_text, others in zip(found, expected, strict=True):
-        assert [one["score"] for one in of_text] == pytest.approx([one["score"] for one in others], abs=1e-6)
+    for entities, expected_entities in zip(answers, expected, strict=True):
+        assert [entity["score"] for entity in entities] == pytest.approx(
+            [entity["score"] for entity in expected_entities], abs=1e-6
+        )
 
 
 def test_bare_process_predicts_the_same(moved: SimpleNamespace, bare: SimpleNamespace) -> None:
@@ -283,9 +287,9 @@ def test_a_class_of_a_notebook_a_script_or_a_function_is_refused_when_constructe
     tiny_model: Callable[..., SpanNERModel],
 ) -> None:
     model = tiny_model()
-    of_notebook = type("Own", (type(model),), {"__module__": "__main__"})
+    notebook_class = type("Own", (type(model),), {"__module__": "__main__"})
     with pytest.raises(ValueError, match="Own is defined in a notebook .* put it into a module"):
-        of_notebook(model.config)
+        notebook_class(model.config)
 
     class Inner(type(model)):
         pass

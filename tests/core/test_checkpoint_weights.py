@@ -130,4 +130,6 @@ def test_no_weight_is_read_for_the_comparison(
         checkpoint_weights, "load_state_dict", lambda *args, **kwargs: seen.append(read(*args, **kwargs)) or seen[-1]
     )
     AutoModel.from_pretrained(tmp_path)
-    assert [weight.device.type for of_file in seen for weight in of_file.values()] == ["meta"] * len(model.state_dict())
+    assert [weight.device.type for file_weights in seen for weight in file_weights.values()] == ["meta"] * len(
+        model.state_dict()
+    )

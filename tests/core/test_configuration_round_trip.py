@@ -67,18 +67,18 @@ def test_admitted_fields_come_back_from_a_file(
     names = data.draw(st.sets(st.sampled_from(sorted(set(config.field_rules) - DERIVED)), max_size=6))
     fields = {name: data.draw(values_of(config.field_rules[name]), label=name) for name in sorted(names)}
     try:
-        made = config(id2label=LABELS, **fields)
+        original = config(id2label=LABELS, **fields)
     except ValueError as error:
         assert any(name in str(error) for name in [*fields, "width of the word vectors"])  # noqa: PT017
         assume(False)
-    made.save_pretrained(tmp_path)
-    again = config.from_pretrained(tmp_path)
-    assert again.to_dict() == made.to_dict()
-    assert {name: vars(again)[name] for name in fields if fields[name] is not None} == {
+    original.save_pretrained(tmp_path)
+    loaded = config.from_pretrained(tmp_path)
+    assert loaded.to_dict() == original.to_dict()
+    assert {name: vars(loaded)[name] for name in fields if fields[name] is not None} == {
         name: value for name, value in fields.items() if value is not None
     }
-    assert again.id2label == LABELS
-    assert again.decoding() == made.decoding()
+    assert loaded.id2label == LABELS
+    assert loaded.decoding() == original.decoding()
 
 
 @pytest.mark.parametrize("config", CONFIGS)

@@ -62,10 +62,10 @@ def test_the_message_names_field_value_and_what_is_allowed(config: type[SpanNERC
 @pytest.mark.parametrize("config", CONFIGS)
 def test_every_own_field_has_a_rule(config: type[SpanNERConfig]) -> None:
     """No number is without a range but the one that is the encoder's."""
-    own = {field.name for field in dataclasses.fields(config)} - {
+    own_fields = {field.name for field in dataclasses.fields(config)} - {
         field.name for field in dataclasses.fields(PreTrainedConfig)
     }
-    assert own - set(config.field_rules) == {"encoder_config"}
+    assert own_fields - set(config.field_rules) == {"encoder_config"}
     free = {name for name, kind in config.field_rules.items() if re.search(r"(integer|number)(?! in )", in_words(kind))}
     assert free == {"pad_token_id"}
 
@@ -133,12 +133,12 @@ CALIBRATION = {
 def test_a_calibration_is_saved_and_used_in_place_of_the_temperature(
     config: type[SpanNERConfig], tmp_path: Path
 ) -> None:
-    made = config(id2label={0: "A", 1: "B"}, calibration=CALIBRATION)
-    made.save_pretrained(tmp_path)
-    again = config.from_pretrained(tmp_path)
-    assert again.calibration == CALIBRATION
-    assert again.to_dict() == made.to_dict()
-    assert again.merge_settings()["calibration"] == CALIBRATION
+    original = config(id2label={0: "A", 1: "B"}, calibration=CALIBRATION)
+    original.save_pretrained(tmp_path)
+    loaded = config.from_pretrained(tmp_path)
+    assert loaded.calibration == CALIBRATION
+    assert loaded.to_dict() == original.to_dict()
+    assert loaded.merge_settings()["calibration"] == CALIBRATION
     plain = config.from_pretrained(tmp_path, calibration=None)
     assert plain.merge_settings()["calibration"] is None
     hot = config.from_pretrained(tmp_path, calibration=None, temperature=2)
@@ -225,11 +225,13 @@ def test_a_calibration_needs_temperature_one_and_labels_of_the_model() -> None:
 
 @pytest.mark.parametrize("config", CONFIGS)
 def test_saving_and_loading_keeps_every_field(config: type[SpanNERConfig], tmp_path: Path) -> None:
-    made = config(overlap="nested", pooling="max", window_size=100, window_overlap=20, threshold=1, split_hyphens=True)
-    made.save_pretrained(tmp_path)
-    again = config.from_pretrained(tmp_path)
-    assert again.to_dict() == made.to_dict()
-    assert again.overlap == "nested"
+    original = config(
+        overlap="nested", pooling="max", window_size=100, window_overlap=20, threshold=1, split_hyphens=True
+    )
+    original.save_pretrained(tmp_path)
+    loaded = config.from_pretrained(tmp_path)
+    assert loaded.to_dict() == original.to_dict()
+    assert loaded.overlap == "nested"
 
 
 def test_values_given_beside_the_file_are_checked_and_win(tmp_path: Path) -> None:

@@ -94,9 +94,9 @@ def test_giant_word_is_cut_and_reported(
     tokenize = WordTokenizer(tokenizers_by_kind[kind], 20)
     text = tokenize([["Ana", "".join("ab" * 2500), "Oslo"]])[0]
     counts = [after - before for before, after in pairwise(text.bounds)]
-    own = WordTokenizer(tokenizers_by_kind[kind], 100)([["Ana", "Oslo"]])[0]
+    neighbours = WordTokenizer(tokenizers_by_kind[kind], 100)([["Ana", "Oslo"]])[0]
     assert counts[1] == (1 if kind == "wordpiece" else 20)
-    assert text.ids[: counts[0]] + text.ids[-counts[2] :] == own.ids
+    assert text.ids[: counts[0]] + text.ids[-counts[2] :] == neighbours.ids
     assert len(text.ids) == text.bounds[-1]
     if kind == "wordpiece":
         assert warnings == []

@@ -127,8 +127,8 @@ def test_only_the_main_process_writes_source(model: SpanNERModel, tmp_path: Path
 
 def test_dtype_is_saved_and_loaded(model: SpanNERModel, tmp_path: Path) -> None:
     model.to(torch.bfloat16).save_pretrained(tmp_path)
-    again = AutoModel.from_pretrained(tmp_path, dtype="auto")
-    assert {parameter.dtype for parameter in again.parameters()} == {torch.bfloat16}
+    loaded = AutoModel.from_pretrained(tmp_path, dtype="auto")
+    assert {parameter.dtype for parameter in loaded.parameters()} == {torch.bfloat16}
     assert AutoModel.from_pretrained(tmp_path, dtype=torch.float32).dtype == torch.float32
 
 
@@ -140,12 +140,12 @@ def test_settings_given_at_loading_win_and_are_checked(saved: Path) -> None:
 
 def test_a_new_label_set_is_an_explicit_choice(saved: Path, model: SpanNERModel) -> None:
     labels = {0: "A", 1: "B", 2: "C", 3: "D"}
-    again = AutoModel.from_pretrained(saved, id2label=labels, ignore_mismatched_sizes=True)
-    assert again.config.num_labels == 4
-    assert again.biaffine.bias.shape == (5,)
-    assert all(torch.isfinite(parameter).all() for parameter in again.parameters())
-    assert torch.equal(again.start_layer.weight, model.start_layer.weight)
-    assert again.biaffine.pair_weight.abs().sum() > 0
+    loaded = AutoModel.from_pretrained(saved, id2label=labels, ignore_mismatched_sizes=True)
+    assert loaded.config.num_labels == 4
+    assert loaded.biaffine.bias.shape == (5,)
+    assert all(torch.isfinite(parameter).all() for parameter in loaded.parameters())
+    assert torch.equal(loaded.start_layer.weight, model.start_layer.weight)
+    assert loaded.biaffine.pair_weight.abs().sum() > 0
 
 
 class FakeHub:
@@ -160,15 +160,19 @@ class FakeHub:
         """A repository in the user's name."""
         return SimpleNamespace(repo_id=f"me/{repo_id.split('/')[-1]}")
 
-    def upload_folder(self, *, repo_id: str, folder_path: str | Path, allow_patterns: list[str], **given: Any) -> None:
+    def upload_folder(
+        self, *, repo_id: str, folder_path: str | Path, allow_patterns: list[str], **arguments: Any
+    ) -> None:
         """Note what lies in the folder now and may be taken."""
         paths = [path.relative_to(folder_path).as_posix() for path in Path(folder_path).rglob("*")]
         files = sorted(filter_repo_objects(paths, allow_patterns=allow_patterns))
-        FakeHub.uploads.append({"repo_id": repo_id, "files": files, **given})
+        FakeHub.uploads.append({"repo_id": repo_id, "files": files, **arguments})
 
-    def create_commit(self, *, repo_id: str, operations: list[Any], **given: Any) -> None:
+    def create_commit(self, *, repo_id: str, operations: list[Any], **arguments: Any) -> None:
         """Note what a commit adds."""
-        FakeHub.uploads.append({"repo_id": repo_id, "files": sorted(one.path_in_repo for one in operations), **given})
+        FakeHub.uploads.append(
+            {"repo_id": repo_id, "files": sorted(operation.path_in_repo for operation in operations), **arguments}
+        )
 
 
 def test_saving_uploads_all_that_was_written_and_nothing_else(

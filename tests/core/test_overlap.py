@@ -26,7 +26,15 @@ SPANS = st.lists(
 def twin(spans: list[Span], policy: str, multi_label: bool) -> list[Span]:
     """The rules as sentences: best first, and nothing that clashes with what stands."""
     kept: list[Span] = []
-    for span in sorted(spans, key=lambda one: (-one.score, -(one.end - one.start), one.start, ID2LABEL[one.label])):
+    for span in sorted(
+        spans,
+        key=lambda candidate: (
+            -candidate.score,
+            -(candidate.end - candidate.start),
+            candidate.start,
+            ID2LABEL[candidate.label],
+        ),
+    ):
         words = set(range(span.start, span.end))
         clashes = False
         for other in kept:
@@ -39,13 +47,13 @@ def twin(spans: list[Span], policy: str, multi_label: bool) -> list[Span]:
                 clashes |= bool(words & others) and not (words < others or others < words)
         if not clashes:
             kept.append(span)
-    return sorted(kept, key=lambda one: (one.start, -one.end, ID2LABEL[one.label]))
+    return sorted(kept, key=lambda candidate: (candidate.start, -candidate.end, ID2LABEL[candidate.label]))
 
 
 @given(SPANS, st.sampled_from(["flat", "nested", "any"]), st.booleans())
 def test_same_as_the_twin(spans: list[Span], policy: str, multi_label: bool) -> None:
-    found = resolve_overlaps(spans, policy=policy, id2label=ID2LABEL, multi_label=multi_label)
-    assert found == twin(spans, policy, multi_label)
+    resolved = resolve_overlaps(spans, policy=policy, id2label=ID2LABEL, multi_label=multi_label)
+    assert resolved == twin(spans, policy, multi_label)
 
 
 @given(SPANS, st.sampled_from(["flat", "nested", "any"]), st.randoms())

@@ -51,14 +51,16 @@ def trainer_arguments(tmp_path: Path) -> dict[str, Any]:
 
 def spans(entities: list[dict[str, Any]]) -> list[tuple[int, int, str]]:
     """Entities without scores."""
-    return [(one["start"], one["end"], one["entity_group"]) for one in entities]
+    return [(entity["start"], entity["end"], entity["entity_group"]) for entity in entities]
 
 
-def assert_same(found: list[list[dict[str, Any]]], expected: list[list[dict[str, Any]]]) -> None:
+def assert_same(answers: list[list[dict[str, Any]]], expected: list[list[dict[str, Any]]]) -> None:
     """Equal entities in the same order, scores to 1e-5."""
-    assert list(map(spans, found)) == list(map(spans, expected))
-    for of_text, others in zip(found, expected, strict=True):
-        assert [one["score"] for one in of_text] == pytest.approx([one["score"] for one in others], abs=1e-5)
+    assert list(map(spans, answers)) == list(map(spans, expected))
+    for entities, expected_entities in zip(answers, expected, strict=True):
+        assert [entity["score"] for entity in entities] == pytest.approx(
+            [entity["score"] for entity in expected_entities], abs=1e-5
+        )
 
 
 def test_check_of_words() -> None:
@@ -86,27 +88,27 @@ def test_a_long_text_is_read_whole_and_each_entity_given_once(perfect_pipeline: 
     perfect = perfect_pipeline(window_size=20, window_overlap=8)
     words = ["a", "Ana", "b"] * 60
     gold = [(place, place + 1, "PER") for place in range(1, 180, 3)]
-    found = perfect.run(" ".join(words), gold)
-    assert [(one["word_start"], one["word_end"], one["entity_group"]) for one in found] == gold
-    assert all(one["word"] == "Ana" for one in found)
+    entities = perfect.run(" ".join(words), gold)
+    assert [(entity["word_start"], entity["word_end"], entity["entity_group"]) for entity in entities] == gold
+    assert all(entity["word"] == "Ana" for entity in entities)
 
 
 def test_output_is_plain_and_sorted(tagger: SpanNERPipeline) -> None:
     text = "  Ana met\tBo Li in Oslo ."
-    found = tagger(text, overlap="any")
-    assert json.loads(json.dumps(found)) == found
-    assert found == sorted(found, key=lambda one: (one["start"], -one["end"], one["entity_group"]))
-    for one in found:
-        assert [type(one[key]) for key in ("score", "start", "end", "word_start", "word_end")] == [float] + [int] * 4
-        assert one["word"] == text[one["start"] : one["end"]]
-        assert 0 <= one["score"] <= 1
+    entities = tagger(text, overlap="any")
+    assert json.loads(json.dumps(entities)) == entities
+    assert entities == sorted(entities, key=lambda entity: (entity["start"], -entity["end"], entity["entity_group"]))
+    for entity in entities:
+        assert [type(entity[key]) for key in ("score", "start", "end", "word_start", "word_end")] == [float] + [int] * 4
+        assert entity["word"] == text[entity["start"] : entity["end"]]
+        assert 0 <= entity["score"] <= 1
 
 
 def test_a_score_equal_to_the_threshold_stays(tagger: SpanNERPipeline) -> None:
-    found = tagger(ANA)
-    lowest = min(one["score"] for one in found)
-    assert tagger(ANA, threshold=lowest) == found
-    assert len(tagger(ANA, threshold=min(1.0, lowest + 1e-9))) < len(found)
+    entities = tagger(ANA)
+    lowest = min(entity["score"] for entity in entities)
+    assert tagger(ANA, threshold=lowest) == entities
+    assert len(tagger(ANA, threshold=min(1.0, lowest + 1e-9))) < len(entities)
 
 
 def test_settings_at_construction_and_per_call_leave_the_configuration(
@@ -114,7 +116,9 @@ def test_settings_at_construction_and_per_call_leave_the_configuration(
 ) -> None:
     model = tiny_model()
     before = model.config.to_dict()
-    plain, strict = (SpanNERPipeline(model=model, tokenizer=tokenizer, **given) for given in ({}, {"threshold": 1.0}))
+    plain, strict = (
+        SpanNERPipeline(model=model, tokenizer=tokenizer, **settings) for settings in ({}, {"threshold": 1.0})
+    )
     assert plain(ANA)
     assert strict(ANA) == []
     assert strict(ANA, threshold=0.0) == plain(ANA)
@@ -130,7 +134,7 @@ def test_a_promised_precision_takes_its_threshold_at_construction_and_per_call(
     """A call's threshold or rate stands in for that of the construction."""
     model, text = tiny_model(overlap="any"), "The University of New York opened ."
     model.config.temperature = 1.5
-    scores = sorted({one["score"] for one in SpanNERPipeline(model=model, tokenizer=tokenizer)(text)})
+    scores = sorted({entity["score"] for entity in SpanNERPipeline(model=model, tokenizer=tokenizer)(text)})
     middle = scores[len(scores) // 2]
     entries = [{"target": 0.9, "all": middle, "per_label": {}}, {"target": 0.95, "all": 1.0, "per_label": {}}]
     model.config.temperature = 1.0
@@ -142,14 +146,14 @@ def test_a_promised_precision_takes_its_threshold_at_construction_and_per_call(
         "promises": {"delta": 0.05, "decoding": {"overlap": "any"}, "precision": entries, "recall": []},
     }
     plain, strict = (
-        SpanNERPipeline(model=model, tokenizer=tokenizer, **given) for given in ({}, {"min_precision": 0.95})
+        SpanNERPipeline(model=model, tokenizer=tokenizer, **settings) for settings in ({}, {"min_precision": 0.95})
     )
-    found = plain(text)
-    better = [one for one in found if one["score"] >= middle]
-    assert 0 < len(better) < len(found)
+    entities = plain(text)
+    better = [entity for entity in entities if entity["score"] >= middle]
+    assert 0 < len(better) < len(entities)
     assert plain(text, min_precision=0.9) == strict(text, min_precision=0.9) == better
     assert strict(text) == []
-    assert strict(text, threshold=0.0) == found
+    assert strict(text, threshold=0.0) == entities
     assert SpanNERPipeline(model=model, tokenizer=tokenizer, threshold=1.0)(text, min_precision=0.9) == better
     with pytest.raises(ValueError, match="min_precision 0.99 cannot be promised for all labels"):
         plain(text, min_precision=0.99)
@@ -170,7 +174,7 @@ def test_batches_are_sorted_by_length_and_answers_are_not(
     alone = [tagger(text) for text in texts]
     widths = []
     encode = tagger.model.encode
-    monkeypatch.setattr(tagger.model, "encode", lambda *given: widths.append(tuple(given[0].shape)) or encode(*given))
+    monkeypatch.setattr(tagger.model, "encode", lambda *args: widths.append(tuple(args[0].shape)) or encode(*args))
     assert_same(tagger(texts, batch_size=2), alone)
     assert widths == [(2, 4), (2, 9), (2, 11)]
 
@@ -196,14 +200,14 @@ TEXTS = st.lists(CHARACTERS, max_size=30).map("".join)
 WORDS = st.lists(st.one_of(st.text(max_size=4), st.sampled_from(HARD)), max_size=12)
 
 
-def assert_well_formed(found: list[dict[str, Any]], surface: str, num_words: int) -> None:
+def assert_well_formed(entities: list[dict[str, Any]], surface: str, num_words: int) -> None:
     """Entities in order, within the text and its words, with the text's own characters."""
-    assert found == sorted(found, key=lambda one: (one["start"], -one["end"], one["entity_group"]))
-    for one in found:
-        assert 0 <= one["start"] < one["end"] <= len(surface)
-        assert 0 <= one["word_start"] < one["word_end"] <= num_words
-        assert one["word"] == surface[one["start"] : one["end"]]
-        assert 0 <= one["score"] <= 1
+    assert entities == sorted(entities, key=lambda entity: (entity["start"], -entity["end"], entity["entity_group"]))
+    for entity in entities:
+        assert 0 <= entity["start"] < entity["end"] <= len(surface)
+        assert 0 <= entity["word_start"] < entity["word_end"] <= num_words
+        assert entity["word"] == surface[entity["start"] : entity["end"]]
+        assert 0 <= entity["score"] <= 1
 
 
 @pytest.fixture(scope="module")
@@ -219,18 +223,20 @@ def narrow_taggers(
 def test_any_text_gives_spans_in_order_and_in_bounds(
     text: str, kind: str, overlap: str, narrow_taggers: dict[str, SpanNERPipeline]
 ) -> None:
-    found = narrow_taggers[kind](text, overlap=overlap)
-    assert_well_formed(found, text, len(split_words(text)))
-    assert all((one["start"], one["end"]) == trim_span(text, one["start"], one["end"]) for one in found)
+    entities = narrow_taggers[kind](text, overlap=overlap)
+    assert_well_formed(entities, text, len(split_words(text)))
+    assert all(
+        (entity["start"], entity["end"]) == trim_span(text, entity["start"], entity["end"]) for entity in entities
+    )
 
 
 @given(words=WORDS, kind=st.sampled_from(KINDS), overlap=st.sampled_from(["flat", "nested", "any"]))
 def test_any_words_give_spans_in_order_and_in_bounds(
     words: list[str], kind: str, overlap: str, narrow_taggers: dict[str, SpanNERPipeline]
 ) -> None:
-    (found,) = narrow_taggers[kind]([words], pretokenized=True, overlap=overlap)
-    assert_well_formed(found, " ".join(words), len(words))
-    assert all(one["word"] == " ".join(words[one["word_start"] : one["word_end"]]) for one in found)
+    (entities,) = narrow_taggers[kind]([words], pretokenized=True, overlap=overlap)
+    assert_well_formed(entities, " ".join(words), len(words))
+    assert all(entity["word"] == " ".join(words[entity["word_start"] : entity["word_end"]]) for entity in entities)
 
 
 @given(words=st.lists(st.sampled_from(["Ana", "met", "Bo", ".", "a"]), min_size=1, max_size=20))
@@ -238,17 +244,17 @@ def test_a_text_that_fits_a_window_is_read_as_by_the_model_alone(
     words: list[str], tagger: SpanNERPipeline, narrow_taggers: dict[str, SpanNERPipeline]
 ) -> None:
     """The merge of windows has no part in it, however wide the window is."""
-    (found,) = tagger([words], pretokenized=True)
+    (entities,) = tagger([words], pretokenized=True)
     batch = SpanNERCollator(tagger.tokenizer, tagger.model.config.label2id)([{"tokens": words}])
     with torch.no_grad():
         (decoded,) = tagger.model.decode(tagger.model(**batch))
     id2label = tagger.model.config.id2label
-    assert [(one["word_start"], one["word_end"], one["entity_group"], one["score"]) for one in found] == [
-        (span.start, span.end, id2label[span.label], pytest.approx(span.score, abs=1e-5)) for span in decoded
-    ]
+    assert [
+        (entity["word_start"], entity["word_end"], entity["entity_group"], entity["score"]) for entity in entities
+    ] == [(span.start, span.end, id2label[span.label], pytest.approx(span.score, abs=1e-5)) for span in decoded]
     narrow = narrow_taggers["wordpiece"]
     if len(batch["input_ids"][0]) - 2 <= narrow.model.config.window_size:
-        assert_same(narrow([words], pretokenized=True), [found])
+        assert_same(narrow([words], pretokenized=True), [entities])
 
 
 @pytest.fixture(scope="module")
@@ -283,8 +289,8 @@ def test_gold_comes_back_wherever_the_windows_lie(
         is_kept = is_nested if overlap == "nested" else all(map(words.isdisjoint, others))
         if is_kept and start + length <= num_words:
             gold.append((start, start + length, label))
-    found = perfect_pipelines[kind, overlap].run(" ".join(["a"] * num_words), gold)
-    assert [(one["word_start"], one["word_end"], one["entity_group"]) for one in found] == sorted(
+    entities = perfect_pipelines[kind, overlap].run(" ".join(["a"] * num_words), gold)
+    assert [(entity["word_start"], entity["word_end"], entity["entity_group"]) for entity in entities] == sorted(
         gold, key=lambda span: (span[0], -span[1])
     )
 
@@ -324,17 +330,17 @@ def test_neighbouring_sentences_are_read_as_by_the_trainer(
         processing_class=context_tagger.tokenizer,
     )
     expected = trainer.predict(rows).predictions
-    found = context_tagger(SENTENCES, documents=DOCUMENTS, pretokenized=True)
+    answers = context_tagger(SENTENCES, documents=DOCUMENTS, pretokenized=True)
     assert [
         [
-            (one["word_start"], one["word_end"], one["entity_group"], pytest.approx(one["score"], abs=1e-5))
-            for one in row
+            (entity["word_start"], entity["word_end"], entity["entity_group"], pytest.approx(entity["score"], abs=1e-5))
+            for entity in row
         ]
-        for row in found
-    ] == [[tuple(one.values()) for one in row] for row in expected]
+        for row in answers
+    ] == [[tuple(entity.values()) for entity in row] for row in expected]
     alone = context_tagger(SENTENCES, pretokenized=True)
-    assert found[:5] != alone[:5]
-    assert_same(found[5:], alone[5:])
+    assert answers[:5] != alone[:5]
+    assert_same(answers[5:], alone[5:])
 
 
 @pytest.mark.parametrize("buffered", [1, 2, 3, 5, 8])
@@ -361,10 +367,10 @@ def test_as_many_documents_as_texts(context_tagger: SpanNERPipeline) -> None:
 def test_buffers_are_slices_with_their_neighbours(num_items: int, size: int, reach: int, num_before: int) -> None:
     items, before = list(range(num_items)), list(range(-min(num_before, reach), 0))
     row = [*before, *items]
-    found = list(buffers(iter(items), size, reach, before))
-    assert [one for _, own, _ in found for one in own] == items
-    for earlier, own, later in found:
-        place = len(before) + own[0]
-        assert len(own) == min(size, num_items - own[0])
+    slices = list(buffers(iter(items), size, reach, before))
+    assert [item for _, buffer, _ in slices for item in buffer] == items
+    for earlier, buffer, later in slices:
+        place = len(before) + buffer[0]
+        assert len(buffer) == min(size, num_items - buffer[0])
         assert earlier == row[max(0, place - reach) : place]
-        assert later == row[place + len(own) : place + len(own) + reach]
+        assert later == row[place + len(buffer) : place + len(buffer) + reach]

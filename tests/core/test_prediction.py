@@ -58,8 +58,8 @@ def test_a_span_seen_by_several_windows_is_given_once(plan: tuple[list[int], int
     counts, size, overlap = plan
     windows = plan_windows(bounds_of(counts), size, overlap)
     tables = [packed(*((place, place + 1, 0, 0.5) for place in range(window.num_words))) for window in windows]
-    found = merge_windows(tables, windows, CONFIG, FLAT)
-    assert found == [Span(place, place + 1, 0, 0.5) for place in range(len(counts))]
+    merged = merge_windows(tables, windows, CONFIG, FLAT)
+    assert merged == [Span(place, place + 1, 0, 0.5) for place in range(len(counts))]
 
 
 @given(PLANS, st.data())
@@ -83,8 +83,8 @@ def test_the_earlier_window_owns_a_midpoint_on_the_border() -> None:
     """Windows [0, 4) and [2, 6) share words 2 and 3, so the border is at 3 and [2, 4) has its midpoint there."""
     windows = [Window(0, 4), Window(2, 4)]
     assert window_owners(windows, np.array([2, 2, 3]), np.array([4, 3, 4])).tolist() == [0, 0, 1]
-    found = merge_windows([packed((2, 4, 0, 0.25)), packed((0, 2, 1, 0.75))], windows, CONFIG, FLAT)
-    assert found == [Span(2, 4, 0, 0.25)]
+    merged = merge_windows([packed((2, 4, 0, 0.25)), packed((0, 2, 1, 0.75))], windows, CONFIG, FLAT)
+    assert merged == [Span(2, 4, 0, 0.25)]
 
 
 def test_overlaps_are_resolved_before_the_threshold_acts() -> None:
@@ -109,14 +109,14 @@ def test_maps_of_labels_act_behind_the_overlaps_and_before_the_threshold() -> No
 
 def test_a_score_equal_to_the_threshold_stays() -> None:
     table = packed((0, 1, 0, 0.5), (1, 2, 0, 0.4999))
-    found = merge_windows([table], [Window(0, 2)], CONFIG, {**FLAT, "threshold": 0.5})
-    assert found == [Span(0, 1, 0, 0.5)]
+    merged = merge_windows([table], [Window(0, 2)], CONFIG, {**FLAT, "threshold": 0.5})
+    assert merged == [Span(0, 1, 0, 0.5)]
 
 
 def test_each_label_may_have_a_threshold_of_its_own() -> None:
     table = packed((0, 1, 0, 0.5), (1, 2, 1, 0.5), (2, 3, 1, 0.75))
-    found = merge_windows([table], [Window(0, 3)], CONFIG, {**FLAT, "threshold": {"A": 0.5, "B": 0.625}})
-    assert found == [Span(0, 1, 0, 0.5), Span(2, 3, 1, 0.75)]
+    merged = merge_windows([table], [Window(0, 3)], CONFIG, {**FLAT, "threshold": {"A": 0.5, "B": 0.625}})
+    assert merged == [Span(0, 1, 0, 0.5), Span(2, 3, 1, 0.75)]
 
 
 def test_overlaps_across_windows_are_resolved_once_per_text() -> None:
@@ -145,10 +145,10 @@ def test_any_function_of_a_batch_can_stand_for_a_model(reader: TextReader) -> No
         return np.where(batch["word_mask"][:, :, None], tables, np.float32(PADDING))
 
     for batch_size in (1, 3, 100):
-        found = predicted_spans(
+        predicted = predicted_spans(
             reader.texts(WORDS), one_a_word, reader=reader, settings=CONFIG, decoding=FLAT, batch_size=batch_size
         )
-        assert found == [[Span(place, place + 1, 0, 0.5) for place in range(len(words))] for words in WORDS]
+        assert predicted == [[Span(place, place + 1, 0, 0.5) for place in range(len(words))] for words in WORDS]
 
 
 def test_batches_go_from_short_to_long_and_leave_out_what_has_no_tokens(reader: TextReader) -> None:
@@ -158,8 +158,10 @@ def test_batches_go_from_short_to_long_and_leave_out_what_has_no_tokens(reader: 
         widths.append(batch["input_ids"].shape)
         return np.zeros((len(batch["input_ids"]), 0, 4), dtype=np.float32)
 
-    found = predicted_spans(reader.texts(WORDS), nothing, reader=reader, settings=CONFIG, decoding=FLAT, batch_size=2)
-    assert found == [[]] * len(WORDS)
+    predicted = predicted_spans(
+        reader.texts(WORDS), nothing, reader=reader, settings=CONFIG, decoding=FLAT, batch_size=2
+    )
+    assert predicted == [[]] * len(WORDS)
     special = len(reader.word_tokenizer.prefix) + len(reader.word_tokenizer.suffix)
     # texts of 2, 3, 7 and 9 words, then two of 30, read in windows [0, 12), [8, 20), [16, 28) and [24, 30)
     assert [(rows, width - special) for rows, width in widths] == [(2, 3), (2, 9), (2, 12), (2, 12), (2, 12), (2, 12)]
@@ -184,8 +186,8 @@ def test_settings_are_checked_once_for_a_corpus(
     model, made = tiny_model(window_size=12, window_overlap=4), []
 
     class Counted(Decoding):
-        def __init__(self, *given: Any) -> None:
-            super().__init__(*given)
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
             made.append(self)
 
     monkeypatch.setattr(configuration_span_ner, "Decoding", Counted)

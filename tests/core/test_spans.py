@@ -60,8 +60,8 @@ def test_packing_and_back_changes_nothing(spans: list[list[Span]]) -> None:
 
 @given(st.lists(st.lists(SPANS, max_size=5), min_size=1, max_size=4))
 def test_flat_lists_pack_as_lists_of_sentences_do(spans: list[list[Span]]) -> None:
-    flat = [span for of_sentence in spans for span in of_sentence]
-    sentence = torch.tensor([row for row, of_sentence in enumerate(spans) for _ in of_sentence], dtype=torch.long)
+    flat = [span for sentence_spans in spans for span in sentence_spans]
+    sentence = torch.tensor([row for row, sentence_spans in enumerate(spans) for _ in sentence_spans], dtype=torch.long)
     columns = [torch.tensor([span[place] for span in flat], dtype=torch.long) for place in range(3)]
     scores = torch.tensor([span.score for span in flat], dtype=torch.float32)
     packed = pack_candidates(sentence, *columns, scores, len(spans))

@@ -170,10 +170,10 @@ def test_every_kind_of_encoder_runs_saves_and_loads(kind: str, tmp_path: Path) -
         logits = model(**inputs).logits
     assert torch.isfinite(logits).all()
     model.save_pretrained(tmp_path / "model")
-    again = method.from_pretrained(tmp_path / "model")
-    assert all(map(torch.equal, model.state_dict().values(), again.state_dict().values()))
+    loaded = method.from_pretrained(tmp_path / "model")
+    assert all(map(torch.equal, model.state_dict().values(), loaded.state_dict().values()))
     realigned = deepcopy(
-        again
+        loaded
     ).eval()  # loaded tensors lie in memory where the file puts them; kernels differ in the last bit
     with torch.no_grad():
         assert torch.equal(realigned(**inputs).logits, logits)

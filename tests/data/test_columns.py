@@ -52,8 +52,8 @@ def test_words_keep_white_space_other_than_blank_and_tab(tmp_path, reading):
 
 def test_columns_are_chosen_from_either_end(tmp_path, reading):
     path = written(tmp_path, "1\tAna\tB-PER\tO\n2\tlives\tO\tO\n", "a.tsv")
-    found = sentences(path, reading(token_column=1, tag_column=-2))
-    assert found == [{"tokens": ["Ana", "lives"], "spans": [[0, 1, "PER"]]}]
+    parsed = sentences(path, reading(token_column=1, tag_column=-2))
+    assert parsed == [{"tokens": ["Ana", "lives"], "spans": [[0, 1, "PER"]]}]
 
 
 def test_packed_tsv_is_cut_at_tabs(tmp_path, reading):

@@ -104,8 +104,8 @@ def mutated(data: bytes, changes: list[tuple[str, float, bytes]]) -> bytes:
             lines[row] = lines[row][: len(lines[row]) // 2]
             data = b"\n".join(lines)
         else:
-            behind = {"insert": place, "replace": place + len(piece), "delete": place + len(piece)}[action]
-            data = data[:place] + (b"" if action == "delete" else piece) + data[behind:]
+            end = {"insert": place, "replace": place + len(piece), "delete": place + len(piece)}[action]
+            data = data[:place] + (b"" if action == "delete" else piece) + data[end:]
     return data
 
 
@@ -174,12 +174,12 @@ def test_damaged_gzip_data_names_the_file(changes: list[tuple[str, float, bytes]
     assert_reads_or_names_the_place(lambda: read_rows(path, on_error="drop"), path)
 
 
-@given(changes=mutations(), of_text=st.booleans())
+@given(changes=mutations(), damages_text=st.booleans())
 def test_an_error_of_a_brat_pair_names_file_and_line_and_no_line_is_lost(
-    changes: list[tuple[str, float, bytes]], of_text: bool, tmp_path: Path
+    changes: list[tuple[str, float, bytes]], damages_text: bool, tmp_path: Path
 ) -> None:
     """Every word of the text is in a row, and every line of the annotation an entity or a count."""
-    text, annotation = (mutated(TEXT, changes), ANNOTATION) if of_text else (TEXT, mutated(ANNOTATION, changes))
+    text, annotation = (mutated(TEXT, changes), ANNOTATION) if damages_text else (TEXT, mutated(ANNOTATION, changes))
     (tmp_path / "a.txt").write_bytes(text)
     (tmp_path / "a.ann").write_bytes(annotation)
     assert_reads_or_names_the_place(lambda: read_rows(tmp_path / "a.ann"), tmp_path / "a")
@@ -199,15 +199,15 @@ def test_an_error_of_a_brat_pair_names_file_and_line_and_no_line_is_lost(
 def assert_reads_or_names_the_place(read: Callable[[], object], path: Path, rows: list | None = None) -> bool:
     """Whether the rows could be read; if not, the error is ours and says where."""
     try:
-        found = list(read())  # type: ignore[call-overload]
+        new_rows = list(read())  # type: ignore[call-overload]
     except ValueError as error:
         is_placed = re.match(rf"{re.escape(str(path))}\S*, (after )?line \d+", str(error))
         if is_placed is None:
             raise
         return False
     if rows is not None:
-        rows += found
-    for row in found:
-        assert all(0 <= one["start"] < one["end"] <= len(row["tokens"]) for one in row["entities"])
+        rows += new_rows
+    for row in new_rows:
+        assert all(0 <= entity["start"] < entity["end"] <= len(row["tokens"]) for entity in row["entities"])
         assert all(row["tokens"])
     return True

@@ -28,11 +28,11 @@ def test_detection_reads_ahead_by_a_bounded_number_and_loses_nothing(reading):
 
 
 def test_a_given_scheme_is_not_guessed(reading):
-    given = reading(scheme="IOB1")
-    scheme, stream = scheme_of_stream(iter([["B-X"]]), lambda sentence: sentence, "f", given)
+    iob1_reading = reading(scheme="IOB1")
+    scheme, stream = scheme_of_stream(iter([["B-X"]]), lambda sentence: sentence, "f", iob1_reading)
     assert scheme == "IOB1"
     assert list(islice(stream, 2)) == [["B-X"]]
-    assert given.report.schemes == {}
+    assert iob1_reading.report.schemes == {}
 
 
 @pytest.mark.parametrize(

@@ -66,14 +66,14 @@ def well_formed_twin(tags, scheme):
     spans = []
     for start, end in itertools.combinations(range(len(tags) + 1), 2):
         for label in LABELS:
-            before, inside, behind = padded[start], tags[start:end], padded[end + 1]
+            before, inside, after = padded[start], tags[start:end], padded[end + 1]
             touches = before.partition("-")[2] == label
             first = "I" if scheme == "IOB1" and not touches else "B"
             written = [f"{first}-{label}"] + [f"I-{label}"] * (end - start - 1)
             if scheme in ("IOBES", "BILOU"):
                 last, only = {"IOBES": ("E", "S"), "BILOU": ("L", "U")}[scheme]
                 written[-1] = f"{last if end - start > 1 else only}-{label}"
-            goes_on = scheme in ("IOB1", "IOB2") and behind == f"I-{label}"
+            goes_on = scheme in ("IOB1", "IOB2") and after == f"I-{label}"
             if inside == written and not goes_on:
                 spans.append((start, end, label))
     return spans

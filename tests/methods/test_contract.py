@@ -163,11 +163,11 @@ def test_padding_adds_no_loss_and_changes_no_span(model: SpanNERModel, collator:
         "word_mask": nn.functional.pad(batch["word_mask"], (0, 3)),
         "labels": nn.functional.pad(batch["labels"], (0, 0, 0, 4), value=-100),
     }
-    alone = [collator([one]) for one in rows]
-    expected = torch.cat([sentence_losses(model, one)[1] for one in alone])
+    singles = [collator([row]) for row in rows]
+    expected = torch.cat([sentence_losses(model, single)[1] for single in singles])
     torch.testing.assert_close(sentence_losses(model, batch)[1], expected, atol=1e-4, rtol=1e-5)
     torch.testing.assert_close(sentence_losses(model, padded)[1], expected, atol=1e-4, rtol=1e-5)
-    spans = [candidates(model, one)[0] for one in alone]
+    spans = [candidates(model, single)[0] for single in singles]
     assert_same_spans(candidates(model, batch), spans)
     assert_same_spans(candidates(model, padded), spans)
 
@@ -180,7 +180,7 @@ def test_order_of_the_batch_changes_nothing(model: SpanNERModel, collator: SpanN
 
 
 def test_order_and_repeats_of_gold_change_nothing(model: SpanNERModel, collator: SpanNERCollator, rows: Rows) -> None:
-    changed = [{**one, "entities": [*one["entities"][::-1], *one["entities"]]} for one in rows]
+    changed = [{**row, "entities": [*row["entities"][::-1], *row["entities"]]} for row in rows]
     expected, losses = sentence_losses(model, collator(rows))[1], sentence_losses(model, collator(changed))[1]
     torch.testing.assert_close(losses, expected, atol=1e-5, rtol=1e-6)
 
@@ -196,9 +196,9 @@ def test_candidates_lie_inside_their_sentence_with_a_probability(
     assert packed.dtype == torch.float32
     is_padding = packed[..., 0] < 0
     assert (packed[is_padding] == -100).all()
-    for of_sentence, one in zip(unpack_spans(packed), rows, strict=True):
-        for span in of_sentence:
-            assert 0 <= span.start < span.end <= len(one["tokens"])
+    for spans, row in zip(unpack_spans(packed), rows, strict=True):
+        for span in spans:
+            assert 0 <= span.start < span.end <= len(row["tokens"])
             assert 0 <= span.label < len(LABELS)
             assert 0 <= span.score <= 1
 
@@ -241,8 +241,8 @@ def test_decode_gives_resolved_spans_above_the_threshold(
     assert len(flat) == len(rows)
     for spans in flat:
         assert all(left.end <= right.start for left, right in zip(spans, spans[1:], strict=False))
-    every = {span.score for spans in flat for span in spans}
-    cut = sorted(every)[len(every) // 2] if every else 0.5
+    scores = {span.score for spans in flat for span in spans}
+    cut = sorted(scores)[len(scores) // 2] if scores else 0.5
     kept = model.decode(output, {"overlap": "flat", "threshold": cut})
     assert kept == [[span for span in spans if span.score >= cut] for spans in flat]
 

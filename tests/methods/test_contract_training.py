@@ -59,12 +59,12 @@ def test_a_loss_function_of_the_library_takes_output_gold_and_number_of_sentence
         seen.append((labels[labels[..., 0] >= 0], num_items_in_batch))
         return outputs.loss
 
-    doubled = [{**one, "entities": one["entities"] * 2} for one in rows]
+    doubled = [{**sentence, "entities": sentence["entities"] * 2} for sentence in rows]
     settings = {"max_steps": 1, "per_device_train_batch_size": 3, "gradient_accumulation_steps": 2}
-    plain, own = (
+    plain, with_function = (
         trained(tiny_model(method), tokenizer, doubled, tmp_path, compute_loss_func=function, **settings)
         for function in (None, own_loss)
     )
-    assert largest_difference(plain.model, own.model) == 0.0
+    assert largest_difference(plain.model, with_function.model) == 0.0
     assert [int(number) for _, number in seen] == [5, 5]
-    assert sum(len(gold) for gold, _ in seen) == sum(len(one["entities"]) for one in rows)
+    assert sum(len(gold) for gold, _ in seen) == sum(len(sentence["entities"]) for sentence in rows)

@@ -157,7 +157,7 @@ def test_largest_gap_of_seven_entities():
 def test_equal_mass_of_seven_entities():
     """Middles .5, 1.5 ... 6.5 of 7 times 3: three bins of 2, 3, 2: |1 - 1.05| + |1 - 2.57| + |2 - 1.87|, over 7."""
     result = calibration_error(*SEVEN, 3, binning="mass")
-    assert [(one["low"], one["high"], one["count"]) for one in result["bins"]] == [
+    assert [(entry["low"], entry["high"], entry["count"]) for entry in result["bins"]] == [
         (0.5, 0.55, 2),
         (0.81, 0.91, 3),
         (0.92, 0.95, 2),

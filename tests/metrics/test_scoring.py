@@ -29,7 +29,7 @@ def gold_spans(*spans):
     return [{"start": start, "end": end, "label": label} for start, end, label in spans]
 
 
-def found_spans(*spans, score=0.5):
+def predicted_spans(*spans, score=0.5):
     return [{"start": start, "end": end, "label": label, "score": score} for start, end, label in spans]
 
 
@@ -43,7 +43,7 @@ def approx(values):
 
 def test_boundary_score_counts_a_span_of_two_labels_once():
     """Strict: 1 of 2 predictions correct. Boundary-only: 1 of 1."""
-    result = score_spans([found_spans((0, 2, "A"), (0, 2, "B"))], [gold_spans((0, 2, "A"))])
+    result = score_spans([predicted_spans((0, 2, "A"), (0, 2, "B"))], [gold_spans((0, 2, "A"))])
     assert ratios(result, "overall") == approx({"precision": 0.5, "recall": 1.0, "f1": 2 / 3})
     assert ratios(result, "boundary") == {"precision": 1.0, "recall": 1.0, "f1": 1.0}
 
@@ -51,14 +51,14 @@ def test_boundary_score_counts_a_span_of_two_labels_once():
 @pytest.mark.parametrize("score", [1.2, -0.1, math.nan, math.inf, None, "0.5", np.float32(1.5)])
 def test_what_is_no_score_is_refused(score):
     """Case E-06, errors: the message names the score and the range, also for a repeat."""
-    good, bad = found_spans((0, 1, "A"), score=0.5), found_spans((0, 1, "A"), score=score)
+    good, bad = predicted_spans((0, 1, "A"), score=0.5), predicted_spans((0, 1, "A"), score=score)
     for text in (bad, good + bad, bad + good):
         with pytest.raises(ValueError, match=r"predictions\[1\].*score must be a number in \[0, 1\], got"):
             score_spans([[], text], [[], []])
 
 
 def test_repeated_prediction_keeps_its_best_score():
-    predictions = found_spans((0, 1, "A"), score=0.25) + found_spans((0, 1, "A"), score=0.75)
+    predictions = predicted_spans((0, 1, "A"), score=0.25) + predicted_spans((0, 1, "A"), score=0.75)
     for text in (predictions, predictions[::-1]):
         result = score_spans([text], [gold_spans((0, 1, "A"))], num_bins=4)
         assert result["overall_ece"] == 0.25
@@ -67,7 +67,7 @@ def test_repeated_prediction_keeps_its_best_score():
 
 def test_calibration_error_is_taken_over_strict_matches_of_the_given_spans():
     """Right span, wrong label is not correct; the missed gold span takes no part: (|1 - .9| + |0 - .6|) / 2."""
-    predictions = [found_spans((0, 1, "A"), score=0.9) + found_spans((2, 3, "B"), score=0.6)]
+    predictions = [predicted_spans((0, 1, "A"), score=0.9) + predicted_spans((2, 3, "B"), score=0.6)]
     result = score_spans(predictions, [gold_spans((0, 1, "A"), (2, 3, "A"), (5, 6, "A"))])
     assert result["overall_ece"] == pytest.approx(0.35)
 
@@ -78,16 +78,16 @@ corpora = st.lists(st.tuples(st.lists(st.tuples(keys, scores), max_size=6), st.l
 
 
 def corpus_of(texts):
-    predictions = [[found_spans(key, score=score)[0] for key, score in found] for found, _ in texts]
+    predictions = [[predicted_spans(key, score=score)[0] for key, score in predicted] for predicted, _ in texts]
     return predictions, [gold_spans(*gold) for _, gold in texts]
 
 
-def twin_ratios(found, gold, zero_division):
+def twin_ratios(predicted, gold, zero_division):
     """Precision, recall, F1 of two lists without repeats, by looking for each element of one in the other."""
-    hits = [item for item in found if any(item == other for other in gold)]
-    precision = len(hits) / len(found) if found else zero_division
+    hits = [item for item in predicted if any(item == other for other in gold)]
+    precision = len(hits) / len(predicted) if predicted else zero_division
     recall = len(hits) / len(gold) if gold else zero_division
-    if not found and not gold:
+    if not predicted and not gold:
         return precision, recall, zero_division
     if not hits:
         return precision, recall, 0.0
@@ -101,17 +101,17 @@ def without_repeats(items):
 @given(corpora, st.integers(1, 20), st.sampled_from([0.0, 0.5, 1.0]))
 def test_scores_agree_with_a_brute_force_twin(texts, num_bins, zero_division):
     result = score_spans(*corpus_of(texts), num_bins=num_bins, zero_division=zero_division)
-    all_found = [(index, *key) for index, (found, _) in enumerate(texts) for key, _ in found]
+    all_predicted = [(index, *key) for index, (predicted, _) in enumerate(texts) for key, _ in predicted]
     all_gold = [(index, *key) for index, (_, gold) in enumerate(texts) for key in gold]
-    found, gold = without_repeats(all_found), without_repeats(all_gold)
+    predicted, gold = without_repeats(all_predicted), without_repeats(all_gold)
 
-    assert tuple(ratios(result, "overall").values()) == pytest.approx(twin_ratios(found, gold, zero_division))
-    boundaries = [without_repeats([key[:3] for key in side]) for side in (found, gold)]
+    assert tuple(ratios(result, "overall").values()) == pytest.approx(twin_ratios(predicted, gold, zero_division))
+    boundaries = [without_repeats([key[:3] for key in side]) for side in (predicted, gold)]
     assert tuple(ratios(result, "boundary").values()) == pytest.approx(twin_ratios(*boundaries, zero_division))
 
     rows = []
-    for label in [label for label in "AB" if any(key[3] == label for key in found + gold)]:
-        sides = [[key for key in side if key[3] == label] for side in (found, gold)]
+    for label in [label for label in "AB" if any(key[3] == label for key in predicted + gold)]:
+        sides = [[key for key in side if key[3] == label] for side in (predicted, gold)]
         rows.append(twin_ratios(*sides, zero_division))
         entry = result["per_label"][label]
         assert (entry["precision"], entry["recall"], entry["f1"]) == pytest.approx(rows[-1])
@@ -122,13 +122,13 @@ def test_scores_agree_with_a_brute_force_twin(texts, num_bins, zero_division):
 
     best = [
         (max(s for i, (spans, _) in enumerate(texts) for other, s in spans if (i, *other) == key), key in gold)
-        for key in found
+        for key in predicted
     ]
     ece = calibration_error([s for s, _ in best], [c for _, c in best], num_bins)["ece"]
     assert result["overall_ece"] == (ece if best else None)
-    assert sum(entry["count"] for entry in result["reliability"]) == result["num_predicted"] == len(found)
+    assert sum(entry["count"] for entry in result["reliability"]) == result["num_predicted"] == len(predicted)
     assert result["duplicates_removed"] == {
-        "predictions": len(all_found) - len(found),
+        "predictions": len(all_predicted) - len(predicted),
         "references": len(all_gold) - len(gold),
     }
 
@@ -136,7 +136,7 @@ def test_scores_agree_with_a_brute_force_twin(texts, num_bins, zero_division):
 @given(corpora, st.randoms(use_true_random=False))
 def test_order_of_texts_and_spans_changes_no_bit(texts, rng):
     before = score_spans(*corpus_of(texts), num_bins=4)
-    shuffled = [(rng.sample(found, len(found)), rng.sample(gold, len(gold))) for found, gold in texts]
+    shuffled = [(rng.sample(predicted, len(predicted)), rng.sample(gold, len(gold))) for predicted, gold in texts]
     rng.shuffle(shuffled)
     assert score_spans(*corpus_of(shuffled), num_bins=4) == before
 
@@ -156,7 +156,7 @@ def test_output_is_plain_python_and_json():
 
 
 def test_further_keys_are_ignored():
-    predictions = [[{**found_spans((0, 2, "A"))[0], "word": "x y"}]]
+    predictions = [[{**predicted_spans((0, 2, "A"))[0], "word": "x y"}]]
     assert score_spans(predictions, [[{**gold_spans((0, 2, "A"))[0], "id": 7}]])["overall_f1"] == 1.0
 
 
@@ -202,8 +202,8 @@ def test_ten_thousand_sentences_take_less_than_a_second():
     texts = []
     for index in range(10_000):
         spans = [(start, start + 2, rng.choice("ABCD")) for start in rng.sample(range(30), 2 + index % 2)]
-        texts.append((found_spans(*spans, score=rng.random()), gold_spans(*spans)))
-    predictions, references = [found for found, _ in texts], [gold for _, gold in texts]
+        texts.append((predicted_spans(*spans, score=rng.random()), gold_spans(*spans)))
+    predictions, references = [predicted for predicted, _ in texts], [gold for _, gold in texts]
     started = time.perf_counter()
     result = score_spans(predictions, references)
     assert time.perf_counter() - started < 1.0
@@ -211,9 +211,9 @@ def test_ten_thousand_sentences_take_less_than_a_second():
 
 
 FOUND = [
-    found_spans((0, 1, "A"), score=0.9) + found_spans((2, 3, "B"), score=0.6),
-    found_spans((0, 2, "A"), score=0.75),
-    found_spans((4, 5, "B"), score=0.3),
+    predicted_spans((0, 1, "A"), score=0.9) + predicted_spans((2, 3, "B"), score=0.6),
+    predicted_spans((0, 2, "A"), score=0.75),
+    predicted_spans((4, 5, "B"), score=0.3),
 ]
 GOLD = [gold_spans((0, 1, "A"), (2, 3, "A")), gold_spans((0, 2, "A")), gold_spans((4, 5, "B"), (7, 8, "B"))]
 
@@ -269,24 +269,24 @@ def tagged_texts(draw):
 def test_well_formed_tags_score_as_seqeval_scores_them(texts):
     """Micro, macro and per label, precision, recall and F1 of its strict mode with 0 for 0 / 0."""
     assume(any(tag != "O" for text in texts for side in text for tag in side))  # else it divides by 0
-    gold, found = zip(*texts, strict=True)
+    gold, predicted = zip(*texts, strict=True)
     result = scores_of_tags(texts)
     report = classification_report(
-        list(gold), list(found), mode="strict", scheme=IOB2, output_dict=True, zero_division=0
+        list(gold), list(predicted), mode="strict", scheme=IOB2, output_dict=True, zero_division=0
     )
     assert [*result["per_label"], "micro avg", "macro avg", "weighted avg"] == list(report)
     ours = {"micro avg": ratios(result, "overall"), "macro avg": ratios(result, "macro"), **result["per_label"]}
-    for name, of_name in ours.items():
+    for name, label_scores in ours.items():
         expected = [report[name][ratio] for ratio in ("precision", "recall", "f1-score")]
-        assert [of_name[ratio] for ratio in ("precision", "recall", "f1")] == pytest.approx(expected)
+        assert [label_scores[ratio] for ratio in ("precision", "recall", "f1")] == pytest.approx(expected)
 
 
 @given(st.lists(tagged_texts(), min_size=1, max_size=4))
 def test_flat_spans_score_as_nervaluate_scores_them(texts):
     """Its `strict` is our strict score, its `exact` that of boundaries alone."""
-    gold, found = zip(*texts, strict=True)
+    gold, predicted = zip(*texts, strict=True)
     result = scores_of_tags(texts)
-    theirs = Evaluator(list(gold), list(found), tags=["A", "B"], loader="list").evaluate()["overall"]
+    theirs = Evaluator(list(gold), list(predicted), tags=["A", "B"], loader="list").evaluate()["overall"]
     for prefix, name in (("overall", "strict"), ("boundary", "exact")):
         expected = [theirs[name].precision, theirs[name].recall, theirs[name].f1]
         assert list(ratios(result, prefix).values()) == pytest.approx(expected)
@@ -295,4 +295,4 @@ def test_flat_spans_score_as_nervaluate_scores_them(texts):
 def scores_of_tags(texts):
     """Scores of the spans of well-formed tags, given as gold and found tags of each text."""
     read = [[tags_to_spans(tags, scheme="IOB2") for tags in text] for text in texts]
-    return score_spans([found_spans(*found) for _, found in read], [gold_spans(*gold) for gold, _ in read])
+    return score_spans([predicted_spans(*predicted) for _, predicted in read], [gold_spans(*gold) for gold, _ in read])

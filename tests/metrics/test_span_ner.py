@@ -96,10 +96,10 @@ def test_folder_needs_only_numpy_datasets_and_evaluate():
 
 def test_metric_file_imports_from_every_file_of_the_folder():
     """The loader follows the imports of this one file only."""
-    own = (FOLDER / "span_ner.py").read_text(encoding="ascii")
+    source = (FOLDER / "span_ner.py").read_text(encoding="ascii")
     others = {path.stem for path in FOLDER.glob("*.py")} - {"__init__", "span_ner"}
     assert others == {"curves", "matching", "reliability", "resampling", "scoring"}
-    assert [name for name in others if f"\nfrom .{name} import " not in own] == []
+    assert [name for name in others if f"\nfrom .{name} import " not in source] == []
 
 
 def test_result_is_that_of_score_spans(metric):

@@ -79,8 +79,8 @@ def test_other_coins_leave_the_text_as_it_is(generate: ModuleType, corpus: dict)
     other = generate.corpus(coin_seed=generate.COIN_SEED + 1)
     for split, sentences in corpus.items():
         pairs = list(zip(sentences, other[split], strict=True))
-        assert all(one.tokens == two.tokens and one.sites == two.sites for one, two in pairs)
-        assert sum(one.gold != two.gold for one, two in pairs) > 0.1 * len(pairs)
+        assert all(first.tokens == second.tokens and first.sites == second.sites for first, second in pairs)
+        assert sum(first.gold != second.gold for first, second in pairs) > 0.1 * len(pairs)
 
 
 def test_rows_are_well_formed(rows: dict):
@@ -104,18 +104,20 @@ def test_documents_lie_in_one_piece(rows: dict):
 def test_people_recur_in_a_document(rows: dict):
     names: dict[str, list[str]] = defaultdict(list)
     for row in rows["train"]:
-        mentioned = {row["tokens"][e["end"] - 1].lower() for e in row["entities"] if e["label"] == "PER"}
+        mentioned = {row["tokens"][entity["end"] - 1].lower() for entity in row["entities"] if entity["label"] == "PER"}
         names[row["document"]] += mentioned
-    assert sum(len(found) > len(set(found)) for found in names.values()) > 0.6 * len(names)
+    assert sum(len(document_names) > len(set(document_names)) for document_names in names.values()) > 0.6 * len(names)
 
 
 def test_spans_nest_to_depth_three_and_never_cross(rows: dict, ceiling: ModuleType):
     for split in rows.values():
         assert set(ceiling.depth_counts(split)) == {1, 2, 3}
         for row in split:
-            for one, two in itertools.combinations(row["entities"], 2):
-                apart = one["end"] <= two["start"] or two["end"] <= one["start"]
-                inside = two["end"] <= one["end"] or (two["start"] == one["start"] and one["end"] <= two["end"])
+            for first, second in itertools.combinations(row["entities"], 2):
+                apart = first["end"] <= second["start"] or second["end"] <= first["start"]
+                inside = second["end"] <= first["end"] or (
+                    second["start"] == first["start"] and first["end"] <= second["end"]
+                )
                 assert apart or inside, row["id"]
 
 
@@ -149,7 +151,11 @@ def test_no_sentence_occurs_twice(rows: dict):
 
 
 def test_every_mention_has_one_gold_span_among_spans_whose_probabilities_sum_to_one(rows: dict, coin_records: list):
-    gold = {(row["id"], e["start"], e["end"], e["label"]) for row in rows["test"] for e in row["entities"]}
+    gold = {
+        (row["id"], entity["start"], entity["end"], entity["label"])
+        for row in rows["test"]
+        for entity in row["entities"]
+    }
     mentions = defaultdict(list)
     for record in coin_records:
         mentions[record["id"], record["mention"]].append(record)
@@ -215,9 +221,9 @@ def test_test_coins_lie_within_one_standard_deviation(coin_records: list, rows: 
     hits = defaultdict(list)
     for key, probability in ceiling.likeliest_spans(coin_records).items():
         hits[kinds[key], probability].append(key in gold)
-    for (kind, probability), found in hits.items():
-        spread = math.sqrt(probability * (1 - probability) * len(found))
-        assert abs(sum(found) - probability * len(found)) <= spread, kind
+    for (kind, probability), outcomes in hits.items():
+        spread = math.sqrt(probability * (1 - probability) * len(outcomes))
+        assert abs(sum(outcomes) - probability * len(outcomes)) <= spread, kind
 
 
 def test_most_names_have_several_labels(rows: dict, ceiling: ModuleType):
@@ -238,14 +244,14 @@ def test_the_sentence_around_the_names_decides_their_labels(corpus: dict):
             words[site.start - len(site.mention.before) : site.end + len(site.mention.after)] = ["X"]
         labels[tuple(words)].add(tuple(site.mention.label for site in outer))
     assert len(labels) > 1000
-    assert [words for words, found in labels.items() if len(found) > 1] == []
+    assert [words for words, labellings in labels.items() if len(labellings) > 1] == []
 
 
 def test_a_dictionary_stays_far_below_the_ceiling(rows: dict, coin_records: list, ceiling: ModuleType):
     gold = ceiling.span_keys(rows["test"])
-    found = ceiling.dictionary_spans(rows["train"], rows["test"])
+    predicted = ceiling.dictionary_spans(rows["train"], rows["test"])
     likeliest = ceiling.likeliest_spans(coin_records)
-    dictionary_f1 = ceiling.f1_scores(len(found & gold), len(found), len(gold))[2]
+    dictionary_f1 = ceiling.f1_scores(len(predicted & gold), len(predicted), len(gold))[2]
     ceiling_f1 = ceiling.f1_scores(math.fsum(likeliest.values()), len(likeliest), len(gold))[2]
     assert 0.02 < dictionary_f1 < 0.5 * ceiling_f1
 
@@ -269,11 +275,11 @@ def test_optimal_set_equals_brute_force(ceiling: ModuleType):
         for start, probability in enumerate(probabilities)
     ]
     chosen = ceiling.optimal_spans(records)
-    every = [record["probability"] for record in records]
+    all_probabilities = [record["probability"] for record in records]
     best = max(
         2 * sum(subset) / (len(subset) + 3)
-        for size in range(1, len(every) + 1)
-        for subset in itertools.combinations(every, size)
+        for size in range(1, len(all_probabilities) + 1)
+        for subset in itertools.combinations(all_probabilities, size)
     )
     assert 2 * sum(chosen.values()) / (len(chosen) + 3) == pytest.approx(best)
     assert sorted(chosen.values()) == [0.35, 0.4, 0.45, 0.55, 0.9]

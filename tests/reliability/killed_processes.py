@@ -42,16 +42,16 @@ def main(work: str, folder: str, method: str, moments: list[str]) -> None:
     started = time.monotonic()
     assert in_child(lambda: run(root, method, root / "whole", None)) == 0
     seconds = time.monotonic() - started
-    found = {}
+    outcomes = {}
     for moment in moments:
         output = root / f"{work}-{moment}"
         codes = random_kills(root, method, output, run, seconds) if moment == "random" else []
         if moment != "random":
             codes = [in_child(lambda output=output, moment=moment: run(root, method, output, moment))]
         last = in_child(lambda output=output: run(root, method, output, None))
-        found[moment] = {"codes": codes, "last": last, "differences": differences(root / "whole", output)}
+        outcomes[moment] = {"codes": codes, "last": last, "differences": differences(root / "whole", output)}
         shutil.rmtree(output)
-    sys.stdout.write(json.dumps(found))
+    sys.stdout.write(json.dumps(outcomes))
 
 
 def in_child(action: Callable[[], None], seconds: float | None = None) -> int:

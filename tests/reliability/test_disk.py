@@ -216,8 +216,8 @@ def test_saving_over_the_folder_it_was_loaded_from(tiny_model: Make, tmp_path: P
     (tmp_path / ".unfinished" / "model.safetensors").write_bytes(b"half")
     loaded = AutoModel.from_pretrained(tmp_path)
     loaded.save_pretrained(tmp_path)
-    again, first = AutoModel.from_pretrained(tmp_path).state_dict(), tiny_model().state_dict()
-    assert all(torch.equal(value, again[name]) for name, value in first.items())
+    reloaded, first = AutoModel.from_pretrained(tmp_path).state_dict(), tiny_model().state_dict()
+    assert all(torch.equal(value, reloaded[name]) for name, value in first.items())
     assert not (tmp_path / ".unfinished").exists()
     assert len({path.stat().st_mode for path in tmp_path.iterdir()}) == 1
 
@@ -269,7 +269,7 @@ def test_a_disk_that_is_really_full(saved_by_method: Callable, method: str, tmp_
     script.write_text(SMALL_DISK, encoding="utf-8")
     run = f'{mount} && exec "$0" "$@"'
     paths = [str(ROOT), str(Path(__file__).parent), str(folder), method]
-    done = subprocess.run(
+    finished = subprocess.run(
         [*own_namespace, run, sys.executable, str(script), *paths],
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
@@ -277,4 +277,4 @@ def test_a_disk_that_is_really_full(saved_by_method: Callable, method: str, tmp_
         timeout=300,
         check=False,
     )
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert finished.returncode == 0, finished.stderr[-3000:]

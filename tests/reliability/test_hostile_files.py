@@ -73,10 +73,10 @@ def test_weights_that_a_file_lacks_take_no_memory(tiny_model: Make, method: str,
         rewrite_config(tmp_path, **{size_field: 65_536})
         assert "mismatch" in refusal(tmp_path)
     weights = load_file(tmp_path / "model.safetensors")
-    of_encoder = {name: value for name, value in weights.items() if name.startswith("word_encoder.encoder.")}
-    save_file(of_encoder, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    encoder_weights = {name: value for name, value in weights.items() if name.startswith("word_encoder.encoder.")}
+    save_file(encoder_weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
     message = refusal(tmp_path)
-    assert f"lacks {len(weights) - len(of_encoder)} weights of" in message
+    assert f"lacks {len(weights) - len(encoder_weights)} weights of" in message
     assert f"while reading config.json and model.safetensors of {tmp_path}" in message
 
 

@@ -15,15 +15,15 @@ def outcome(run_python: Callable[..., str], folder: Path, work: str, method: str
     return json.loads(run_python(PROGRAM, work, folder, method, *moments).splitlines()[-1])
 
 
-def assert_as_if_nothing_had_been(found: dict, *moments: str) -> None:
-    assert list(found) == list(moments)
-    for moment, one in found.items():
-        assert -9 in one["codes"], (moment, one)
-        assert (one["last"], one["differences"]) == (0, []), (moment, one)
+def assert_as_if_nothing_had_been(outcomes: dict, *moments: str) -> None:
+    assert list(outcomes) == list(moments)
+    for moment, work in outcomes.items():
+        assert -9 in work["codes"], (moment, work)
+        assert (work["last"], work["differences"]) == (0, []), (moment, work)
 
 
-def num_kills(found: dict) -> int:
-    return sum(one["codes"].count(-9) for one in found.values())
+def num_kills(outcomes: dict) -> int:
+    return sum(work["codes"].count(-9) for work in outcomes.values())
 
 
 @pytest.mark.slow
@@ -32,9 +32,9 @@ def test_killed_while_training(
 ) -> None:
     """Between checkpoints, in each part of one, while an older one is removed, in the last save, and at random."""
     moments = ("step", "weights", "optimizer", "state", "rotation", "final_save", "random")
-    found = outcome(run_python, saved_by_method(method), "train", method, *moments)
-    record_property("kills", num_kills(found))
-    assert_as_if_nothing_had_been(found, *moments)
+    outcomes = outcome(run_python, saved_by_method(method), "train", method, *moments)
+    record_property("kills", num_kills(outcomes))
+    assert_as_if_nothing_had_been(outcomes, *moments)
 
 
 @pytest.mark.slow
@@ -45,9 +45,9 @@ def test_killed_while_predicting(
     folder = saved_by_method(method)
     (folder / "texts.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
     moments = ("between", "line", "random")
-    found = outcome(run_python, folder, "predict", method, *moments)
-    record_property("kills", num_kills(found))
-    assert_as_if_nothing_had_been(found, *moments)
+    outcomes = outcome(run_python, folder, "predict", method, *moments)
+    record_property("kills", num_kills(outcomes))
+    assert_as_if_nothing_had_been(outcomes, *moments)
     lines = (folder / "whole" / "entities.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["text"] for line in lines] == TEXTS
     assert any(json.loads(line)["entities"] for line in lines)

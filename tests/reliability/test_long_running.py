@@ -55,7 +55,7 @@ class Marked:
     def noted(self, input_ids: Tensor, attention_mask: Tensor, word_index: Tensor, word_mask: Tensor) -> Tensor:
         """The real vectors; the place of each first mark is kept."""
         is_first = (input_ids == self.marks[0]) & (word_index > 0)
-        self.found = [
+        self.mark_starts = [
             [word - 1 for word in words[first].tolist() if word + 1 < mask.sum()]
             for words, first, mask in zip(word_index, is_first, word_mask, strict=True)
         ]
@@ -63,8 +63,8 @@ class Marked:
 
     def candidates(self, output: Any, decoding: Any) -> Tensor:
         """(B, K, 4): a span of three words at each mark, as far as the window holds it."""
-        packed = torch.full((len(self.found), max(1, *map(len, self.found)), 4), -100.0)
-        for table, starts in zip(packed, self.found, strict=True):
+        packed = torch.full((len(self.mark_starts), max(1, *map(len, self.mark_starts)), 4), -100.0)
+        for table, starts in zip(packed, self.mark_starts, strict=True):
             for place, start in enumerate(starts):
                 table[place] = torch.tensor([start, start + 3, 1, 0.75])
         return packed
@@ -90,10 +90,10 @@ def test_a_very_long_text_takes_the_memory_of_its_windows(
     text = " ".join(words)
     reset_peak()
     tagger(" ".join(words[:10_000]))
-    of_short = peak_bytes()
+    short_peak = peak_bytes()
     reset_peak()
     entities = tagger(text)
-    growth = peak_bytes() - of_short
+    growth = peak_bytes() - short_peak
     record_property("growth of the peak in MiB", growth / 2**20)
     assert [entity["word_start"] for entity in entities] == starts
     assert all(entity["word"] == "Lake Tarn Oslo" for entity in entities)

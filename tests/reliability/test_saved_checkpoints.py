@@ -20,8 +20,8 @@ def test_an_earlier_checkpoint_answers_as_it_did(folder: Path) -> None:
     assert sum(len(answer["entities"]) for answer in answers) > 1
     tagger = pipeline("span-ner", model=str(folder), device="cpu")
     texts = [answer["text"] for answer in answers]
-    for found in (tagger(texts), [tagger(text) for text in texts]):
-        for entities, answer in zip(found, answers, strict=True):
+    for predictions in (tagger(texts), [tagger(text) for text in texts]):
+        for entities, answer in zip(predictions, answers, strict=True):
             assert [entity | {"score": 0.0} for entity in entities] == [
                 entity | {"score": 0.0} for entity in answer["entities"]
             ]
@@ -35,9 +35,9 @@ def test_an_earlier_checkpoint_survives_another_save(folder: Path, tmp_path: Pat
     loaded = AutoModel.from_pretrained(folder)
     loaded.save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path)
-    again = AutoModel.from_pretrained(tmp_path)
-    assert all(value.equal(again.state_dict()[name]) for name, value in loaded.state_dict().items())
-    assert again.config.to_diff_dict() == loaded.config.to_diff_dict()
+    saved_again = AutoModel.from_pretrained(tmp_path)
+    assert all(value.equal(saved_again.state_dict()[name]) for name, value in loaded.state_dict().items())
+    assert saved_again.config.to_diff_dict() == loaded.config.to_diff_dict()
     earlier = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     assert folder.name == f"{earlier['model_type']}-{earlier['spanner_version']}"
     assert earlier["model_type"] in hf_spanner.METHODS

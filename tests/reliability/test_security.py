@@ -65,8 +65,8 @@ def names_of(path: Path) -> Iterator[tuple[int, str]]:
 def test_nothing_runs_code_out_of_files(path: Path) -> None:
     """No pickle, no evaluated text, no shell, YAML only by its safe loader; remote code only where a caller asks."""
     forbidden = UNSAFE_MODULES | UNSAFE_CALLS | {f"{name}=" for name in UNSAFE_ARGUMENTS | {"trust_remote_code"}}
-    found = [f"line {line}: {name}" for line, name in names_of(path) if name in forbidden]
-    assert not found
+    findings = [f"line {line}: {name}" for line, name in names_of(path) if name in forbidden]
+    assert not findings
 
 
 def test_the_search_for_unsafe_names_finds_them(tmp_path: Path) -> None:

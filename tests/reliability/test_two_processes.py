@@ -16,7 +16,7 @@ TOLERANCE = 1e-5  # of a weight after two steps, and of a score
 
 
 def answers_of(rows: list[list[dict[str, Any]]]) -> list[dict[tuple, float]]:
-    return [{(one["start"], one["end"], one["label"]): one["score"] for one in row} for row in rows]
+    return [{(entity["start"], entity["end"], entity["label"]): entity["score"] for entity in row} for row in rows]
 
 
 @pytest.mark.slow
@@ -42,13 +42,15 @@ def test_two_processes_agree_with_one(
         model.save_pretrained(tmp_path / method)
         tokenizer.save_pretrained(tmp_path / method)
     (tmp_path / "rows.json").write_text(json.dumps([*rows, *rows, long]), encoding="utf-8")
-    one, two = tmp_path / "one", tmp_path / "two"
-    run_python(PROGRAM, tmp_path, one, "4")
+    one_process, two_processes = tmp_path / "one", tmp_path / "two"
+    run_python(PROGRAM, tmp_path, one_process, "4")
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    run_python(*launch, PROGRAM, tmp_path, two, "2")
-    scores = [json.loads((folder / "scores.json").read_text(encoding="utf-8")) for folder in (one, two)]
+    run_python(*launch, PROGRAM, tmp_path, two_processes, "2")
+    scores = [
+        json.loads((folder / "scores.json").read_text(encoding="utf-8")) for folder in (one_process, two_processes)
+    ]
     for method in METHODS:
-        left, right = torch.load(one / f"{method}.pt"), torch.load(two / f"{method}.pt")
+        left, right = torch.load(one_process / f"{method}.pt"), torch.load(two_processes / f"{method}.pt")
         start = models[method].state_dict()
         moved = max((left[name] - start[name]).abs().max().item() for name in left)
         largest = max((left[name] - right[name]).abs().max().item() for name in left)
@@ -56,17 +58,17 @@ def test_two_processes_agree_with_one(
         assert largest <= TOLERANCE < 1e-3 < moved, method
         alone, shared = scores[0][method], scores[1][method]
         assert (alone.pop("world"), shared.pop("world")) == (1, 2)
-        found, again = answers_of(alone.pop("answers")), answers_of(shared.pop("answers"))
-        assert [row.keys() for row in found] == [row.keys() for row in again], method
-        assert any(found), method
+        single_answers, shared_answers = answers_of(alone.pop("answers")), answers_of(shared.pop("answers"))
+        assert [row.keys() for row in single_answers] == [row.keys() for row in shared_answers], method
+        assert any(single_answers), method
         assert all(
-            again[place][key] == pytest.approx(score, abs=TOLERANCE)
-            for place, row in enumerate(found)
+            shared_answers[place][key] == pytest.approx(score, abs=TOLERANCE)
+            for place, row in enumerate(single_answers)
             for key, score in row.items()
         )
         assert shared == pytest.approx(alone, abs=TOLERANCE), method
-    seen = json.loads((two / "seen.json").read_text(encoding="utf-8"))
+    seen = json.loads((two_processes / "seen.json").read_text(encoding="utf-8"))
     words = sorted(f"row{number}" for number in range(24))
     for epoch in (0, 1):
-        of_epoch = [word for of_process in seen for word in of_process[12 * epoch : 12 * epoch + 12]]
-        assert sorted(of_epoch) == words, "rows left out or doubled"
+        epoch_words = [word for process_words in seen for word in process_words[12 * epoch : 12 * epoch + 12]]
+        assert sorted(epoch_words) == words, "rows left out or doubled"

@@ -45,7 +45,10 @@ def test_batch_has_the_shapes_types_and_padding_of_the_contract(
         assert batch["word_index"][place].tolist() == index + [0] * (num_tokens - length)
         words = len(row["tokens"])
         assert batch["word_mask"][place].tolist() == [True] * words + [False] * (num_words - words)
-        gold = [[e["start"], e["end"], LABEL2ID[e["label"]]] for e in row["entities"]]
+        gold = [
+            [gold_entity["start"], gold_entity["end"], LABEL2ID[gold_entity["label"]]]
+            for gold_entity in row["entities"]
+        ]
         assert batch["labels"][place].tolist() == gold + [[-100] * 3] * (3 - len(gold))
 
 

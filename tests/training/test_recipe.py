@@ -229,7 +229,7 @@ def test_data_inside_a_package_is_looked_up(write: Write, tmp_path: Path, monkey
     monkeypatch.syspath_prepend(str(tmp_path))
     splits = [f"data.{split}=package:carrier_of_rows/rows.conll" for split in ("train", "dev", "test")]
     rows = Recipe.from_yaml(write(GOOD), splits).data.load()
-    assert [list(of_split["tokens"]) for of_split in rows.values()] == [[["Oslo"]]] * 3
+    assert [list(split_rows["tokens"]) for split_rows in rows.values()] == [[["Oslo"]]] * 3
 
 
 def test_rows_are_read_from_files(write: Write, tmp_path: Path) -> None:

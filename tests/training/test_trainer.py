@@ -24,14 +24,14 @@ Make = Callable[..., SpanNERModel]
 def trainer_for(
     model: SpanNERModel, tokenizer: PreTrainedTokenizerBase, folder: Path, **arguments: Any
 ) -> SpanNERTrainer:
-    own = {
+    trainer_arguments = {
         name: arguments.pop(name) for name in ("train_dataset", "eval_dataset", "compute_metrics") if name in arguments
     }
     settings = {"report_to": "none", "use_cpu": True, "disable_tqdm": True, "num_train_epochs": 1, **arguments}
-    if "eval_dataset" not in own:
+    if "eval_dataset" not in trainer_arguments:
         settings = {"eval_strategy": "no", "save_strategy": "no", "load_best_model_at_end": False, **settings}
     args = SpanNERTrainingArguments(output_dir=str(folder), **settings)
-    return SpanNERTrainer(model=model, args=args, processing_class=tokenizer, **own)
+    return SpanNERTrainer(model=model, args=args, processing_class=tokenizer, **trainer_arguments)
 
 
 def long_row(length: int = 60) -> dict[str, Any]:
@@ -86,7 +86,10 @@ def test_windows_of_long_rows_are_merged_as_in_the_pipeline(
     pipe = SpanNERPipeline(model=model, tokenizer=tokenizer, device="cpu")
     answers = pipe([row["tokens"] for row in long], pretokenized=True)
     expected = [
-        [(e["word_start"], e["word_end"], e["entity_group"], round(e["score"], 4)) for e in entities]
+        [
+            (entity["word_start"], entity["word_end"], entity["entity_group"], round(entity["score"], 4))
+            for entity in entities
+        ]
         for entities in answers
     ]
     assert list(map(as_tuples, output.predictions)) == expected
@@ -182,13 +185,13 @@ def test_optimiser_has_two_rates_and_decays_no_bias_or_norm(
         weight_decay=0.1,
     )
     groups = trainer.create_optimizer().param_groups
-    of_parameter = {id(p): (group["lr"], group["weight_decay"]) for group in groups for p in group["params"]}
+    settings_by_parameter = {id(p): (group["lr"], group["weight_decay"]) for group in groups for p in group["params"]}
     named = dict(trainer.model.named_parameters())
-    assert len(of_parameter) == len(named) == sum(len(group["params"]) for group in groups)
+    assert len(settings_by_parameter) == len(named) == sum(len(group["params"]) for group in groups)
     for name, parameter in named.items():
         rate = 1e-5 if name.startswith("word_encoder.encoder.") else 1e-3
         is_free = "bias" in name or "LayerNorm" in name
-        assert of_parameter[id(parameter)] == (rate, 0.0 if is_free else 0.1), name
+        assert settings_by_parameter[id(parameter)] == (rate, 0.0 if is_free else 0.1), name
 
 
 def test_one_rate_is_enough(tiny_model: Make, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path) -> None:
@@ -235,14 +238,14 @@ def test_the_best_model_by_f1_is_loaded_at_the_end(
     tiny_model: Make, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path
 ) -> None:
     """F1 of the three epochs is given as 0.1, 0.9, 0.2, so the second epoch's weights remain; one folder is kept."""
-    given = iter([0.1, 0.9, 0.2])
+    f1_values = iter([0.1, 0.9, 0.2])
     trainer = trainer_for(
         tiny_model(),
         tokenizer,
         tmp_path,
         train_dataset=rows,
         eval_dataset=rows,
-        compute_metrics=lambda predicted, gold: {"f1": next(given)},
+        compute_metrics=lambda predicted, gold: {"f1": next(f1_values)},
         num_train_epochs=3,
         per_device_train_batch_size=5,
         save_total_limit=2,
@@ -375,8 +378,8 @@ def test_launched_processes_train_and_evaluate_like_one(
         command = [sys.executable, *launch, str(script), str(folder), str(tmp_path / name), str(batch_size)]
         subprocess.run(command, check=True, timeout=300)
         results.append(json.loads((tmp_path / f"{name}.json").read_text()))
-    plain, one, two = results
-    assert (one.pop("world"), two.pop("world"), plain.pop("world")) == (1, 2, 1)
-    assert one == plain
-    assert two.pop("losses") == pytest.approx(plain.pop("losses"), abs=2e-3)
-    assert two == pytest.approx(plain, rel=1e-3)
+    plain, one_process, two_processes = results
+    assert (one_process.pop("world"), two_processes.pop("world"), plain.pop("world")) == (1, 2, 1)
+    assert one_process == plain
+    assert two_processes.pop("losses") == pytest.approx(plain.pop("losses"), abs=2e-3)
+    assert two_processes == pytest.approx(plain, rel=1e-3)

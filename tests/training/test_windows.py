@@ -38,8 +38,8 @@ def cut(tokenizer: PreTrainedTokenizerBase) -> Cut:
     The letter `a` is one token, so tokens of `a` words count themselves.
     """
 
-    def rows_cut(rows: list[dict[str, Any]], *given: int, **fields: int) -> tuple[list[dict[str, Any]], WindowReport]:
-        config = settings_of(*given, **fields)
+    def rows_cut(rows: list[dict[str, Any]], *sizes: int, **fields: int) -> tuple[list[dict[str, Any]], WindowReport]:
+        config = settings_of(*sizes, **fields)
         return window_rows(rows, TextReader(tokenizer, config), config.label2id)
 
     return rows_cut
@@ -49,16 +49,16 @@ def column(windows: list[dict[str, Any]], name: str) -> list[Any]:
     return [window[name] for window in windows]
 
 
-def row(num_words: int, *entities: tuple[int, int, str], **more: Any) -> dict[str, Any]:
-    found = [{"start": start, "end": end, "label": label} for start, end, label in entities]
-    return {"tokens": ["a"] * num_words, "entities": found, **more}
+def row(num_words: int, *entities: tuple[int, int, str], **fields: Any) -> dict[str, Any]:
+    entity_dicts = [{"start": start, "end": end, "label": label} for start, end, label in entities]
+    return {"tokens": ["a"] * num_words, "entities": entity_dicts, **fields}
 
 
 def test_a_row_that_fits_is_one_window_with_all_its_entities(cut: Cut) -> None:
     rows = [row(5, (0, 5, "ORG"), (1, 2, "PER")), row(0), row(2)]
     windows, report = cut(rows)
-    assert column(windows, "tokens") == [one["tokens"] for one in rows]
-    assert column(windows, "entities") == [one["entities"] for one in rows]
+    assert column(windows, "tokens") == [source_row["tokens"] for source_row in rows]
+    assert column(windows, "entities") == [source_row["entities"] for source_row in rows]
     assert column(windows, "row") == [0, 1, 2]
     assert column(windows, "length") == [5, 0, 2]
     assert column(windows, "num_windows") == [1, 1, 1]
@@ -72,8 +72,11 @@ def test_an_entity_goes_to_the_window_that_owns_its_midpoint(cut: Cut) -> None:
     windows, report = cut([row(10, *gold)], 6, 2)
     assert list(zip(column(windows, "first_word"), column(windows, "num_words"), strict=True)) == [(0, 6), (4, 6)]
     assert column(windows, "num_windows") == [2, 2]
-    found = [[(e["start"], e["end"], e["label"]) for e in entities] for entities in column(windows, "entities")]
-    assert found == [[(0, 1, "PER"), (4, 5, "PER"), (4, 6, "LOC")], [(1, 2, "PER"), (5, 6, "ORG")]]
+    placed = [
+        [(entity["start"], entity["end"], entity["label"]) for entity in entities]
+        for entities in column(windows, "entities")
+    ]
+    assert placed == [[(0, 1, "PER"), (4, 5, "PER"), (4, 6, "LOC")], [(1, 2, "PER"), (5, 6, "ORG")]]
     assert report.examples == {}
 
 

@@ -98,7 +98,7 @@ def test_settings_of_a_call_are_those_of_decoding() -> None:
 
 
 def test_every_own_field_comes_back_from_disk(tmp_path: Path) -> None:
-    own = {
+    values = {
         "max_offset": 3,
         "has_type_inputs": False,
         "prompt_init": "label_names",
@@ -119,7 +119,7 @@ def test_every_own_field_comes_back_from_disk(tmp_path: Path) -> None:
         "pool_votes": True,
         "confidence": "sum",
     }
-    BOPNConfig(**own).save_pretrained(tmp_path)
+    BOPNConfig(**values).save_pretrained(tmp_path)
     config = AutoConfig.from_pretrained(tmp_path)
     assert type(config) is BOPNConfig
-    assert {name: getattr(config, name) for name in own} == own
+    assert {name: getattr(config, name) for name in values} == values

@@ -268,8 +268,8 @@ def test_counts_of_labels_by_hand() -> None:
     targets = torch.tensor([[[[0], [1]], [[0], [1]]]])
     best = torch.tensor([[[[0], [1]], [[1], [0]]]])
     is_upper = cell_mask(torch.ones(1, 2, dtype=torch.bool), mask_lower=True)
-    of_label, right = label_counts(best, targets, is_upper, 2)
-    assert of_label.tolist() == [[1.0, 2.0]]
+    totals, right = label_counts(best, targets, is_upper, 2)
+    assert totals.tolist() == [[1.0, 2.0]]
     assert right.tolist() == [[1.0, 1.0]]
 
 

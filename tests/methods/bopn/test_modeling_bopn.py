@@ -171,17 +171,17 @@ def test_blocks_of_rows_change_neither_scores_nor_gradients(
     """One block, blocks of two of seven rows, and blocks of one row where a row alone exceeds the limit."""
     batch = batch_of(7, 3)
     batch["labels"] = torch.tensor([[[1, 3, 0], [2, 6, 1]], [[0, 1, 2], [-100, -100, -100]]])
-    found = []
+    results = []
     for limit in (2**24, 2 * 2 * 7 * 16, 1):
         monkeypatch.setattr(modeling_bopn, "BLOCK_ELEMENTS", limit)
         model = bopn(**fields)
         output = model(**batch)
         output.loss.backward()
-        found.append((output.logits, [parameter.grad for parameter in model.parameters()]))
-    for logits, gradients in found[1:]:
-        torch.testing.assert_close(logits, found[0][0], atol=1e-5, rtol=1e-5)
-        for one, other in zip(gradients, found[0][1], strict=True):
-            torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
+        results.append((output.logits, [parameter.grad for parameter in model.parameters()]))
+    for logits, gradients in results[1:]:
+        torch.testing.assert_close(logits, results[0][0], atol=1e-5, rtol=1e-5)
+        for gradient, expected in zip(gradients, results[0][1], strict=True):
+            torch.testing.assert_close(gradient, expected, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("num_words", [48, 96])
@@ -250,9 +250,9 @@ def test_one_span_of_two_types_is_trained_and_predicted(bopn: Make, collator: Sp
         optimizer.step()
     with torch.no_grad():
         output = model.eval()(**batch)
-        found = [span[:3] for span in model.decode(output)[0]]
-        assert found == [(0, 2, 1), (0, 2, 2)]
-        assert {span[:3] for span in unpack_spans(model.candidate_spans(output, model.decoding()))[0]} == set(found)
+        decoded = [span[:3] for span in model.decode(output)[0]]
+        assert decoded == [(0, 2, 1), (0, 2, 2)]
+        assert {span[:3] for span in unpack_spans(model.candidate_spans(output, model.decoding()))[0]} == set(decoded)
     assert model.unreachable([(0, 2, 1), (0, 2, 2), (0, 2, 2)]) == 0
     assert bopn().unreachable([(0, 2, 1), (0, 2, 2), (0, 2, 2), (1, 2, 0)]) == 1
 
@@ -265,14 +265,14 @@ def test_a_call_chooses_how_votes_count(bopn: Make) -> None:
     for i, j, label in [(0, 2, 2), (2, 2, 5), (4, 4, 4)]:
         logits[0, i, j, 1, label] = 9.0
     output = SpanNEROutput(logits=logits, word_mask=torch.ones(1, 6, dtype=torch.bool))
-    both, centre = [(1, 3, 1), (4, 5, 1)], [(4, 5, 1)]
+    both_spans, centre_span = [(1, 3, 1), (4, 5, 1)], [(4, 5, 1)]
     for settings, expected in [
-        ({}, both),
-        ({"decode_mode": "center"}, centre),
-        ({"min_votes": 3}, centre),
-        ({"decode_mode": "all"}, both),
-        ({"decode_mode": "rules"}, both),
-        ({"threshold": 0.9}, both),
+        ({}, both_spans),
+        ({"decode_mode": "center"}, centre_span),
+        ({"min_votes": 3}, centre_span),
+        ({"decode_mode": "all"}, both_spans),
+        ({"decode_mode": "rules"}, both_spans),
+        ({"threshold": 0.9}, both_spans),
         ({"threshold": 0.99}, []),
     ]:
         assert [span[:3] for span in model.decode(output, settings)[0]] == expected

@@ -39,8 +39,10 @@ def test_folded_maps_give_the_scores_of_the_equation(has_term: bool) -> None:
     scores = torch.einsum("bmqd,bcd->bcmq", maps, spans) + biases[:, None]
     vectors = module.type_layer(types).relu()
     expected = torch.einsum("bmd,qed,bce->bcmq", vectors, module.pair_weight, spans)
-    both = torch.cat([vectors[:, None].expand(2, 7, -1, -1), spans[:, :, None].expand(-1, -1, NUM_TYPES, -1)], dim=-1)
-    expected = expected + torch.einsum("bcmd,qd->bcmq", both, module.linear_weight) + module.bias
+    concatenated = torch.cat(
+        [vectors[:, None].expand(2, 7, -1, -1), spans[:, :, None].expand(-1, -1, NUM_TYPES, -1)], dim=-1
+    )
+    expected = expected + torch.einsum("bcmd,qd->bcmq", concatenated, module.linear_weight) + module.bias
     if module.term is not None:
         term = module.term
         gamma, shift = spans @ term.scale_weight.T + term.scale, spans @ term.shift_weight.T + term.shift  # (B, C, d)

@@ -33,7 +33,7 @@ def all_pairs(module: SpanVectors, words: Tensor, num_rows: int | None = None) -
 def literal_vectors(module: SpanVectors, words: Tensor) -> Tensor:
     """Each pair on its own: condition of the last word, normalised first word, embeddings, one product, ReLU."""
     batch_size, num_words, _ = words.shape
-    found = torch.zeros(batch_size, num_words, num_words, module.layer.out_features)
+    expected = torch.zeros(batch_size, num_words, num_words, module.layer.out_features)
     for b in range(batch_size):
         for i in range(num_words):
             for j in range(num_words):
@@ -46,8 +46,8 @@ def literal_vectors(module: SpanVectors, words: Tensor) -> Tensor:
                     gap = j - i
                     size = 0 if gap == 0 else min(abs(gap).bit_length(), 9)
                     parts.append(module.distances.weight[9 + (size if gap > 0 else -size)])
-                found[b, i, j] = module.layer(torch.cat(parts)).relu()
-    return found
+                expected[b, i, j] = module.layer(torch.cat(parts)).relu()
+    return expected
 
 
 @pytest.mark.parametrize("fields", [{}, {"region_embedding_size": 0}, {"distance_embedding_size": 4}])
@@ -126,14 +126,14 @@ def test_dropout_of_pairs_keeps_means_and_is_independent_pair_by_pair() -> None:
     is_dropped = dropped == 0
     torch.testing.assert_close(dropped[~is_dropped].unique(), torch.tensor([4 / 3]))
     assert is_dropped.float().mean().item() == pytest.approx(0.25, abs=0.005)
-    both = [
+    both_dropped = [
         is_dropped[:, 1:] & is_dropped[:, :-1],
         is_dropped[:, :, 1:] & is_dropped[:, :, :-1],
         is_dropped[:, 1:, 1:] & is_dropped[:, :-1, :-1],
         is_dropped[..., 1:] & is_dropped[..., :-1],
         is_dropped[1:] & is_dropped[:-1],
     ]
-    assert [pair.float().mean().item() for pair in both] == pytest.approx([0.0625] * 5, abs=0.005)
+    assert [pair.float().mean().item() for pair in both_dropped] == pytest.approx([0.0625] * 5, abs=0.005)
 
 
 def test_dropout_acts_in_training_alone() -> None:

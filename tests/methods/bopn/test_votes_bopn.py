@@ -35,16 +35,16 @@ def entities(logits: Tensor, word_mask: Tensor | None = None, **settings_: objec
         word_mask = torch.ones(logits.shape[:2], dtype=torch.bool)
     max_offset = (logits.shape[-1] - 2) // 4
     defaults = {"decode_mode": "votes", "min_votes": max_offset or 1, "pool_votes": False, "confidence": "label"}
-    found = voted_entities(logits, word_mask, max_offset=max_offset, **(defaults | settings_))  # type: ignore[arg-type]
-    keys = torch.stack(found[:4], dim=1).tolist()
+    voted = voted_entities(logits, word_mask, max_offset=max_offset, **(defaults | settings_))  # type: ignore[arg-type]
+    keys = torch.stack(voted[:4], dim=1).tolist()
     assert len({tuple(key) for key in keys}) == len(keys)
-    return {tuple(key): score for key, score in zip(keys, found.scores.tolist(), strict=True)}
+    return {tuple(key): score for key, score in zip(keys, voted.scores.tolist(), strict=True)}
 
 
 def spans(num_words: int, cells: Cells, max_offset: int = 2, **settings_: object) -> set[tuple[int, int]]:
     """Spans (start, last) of one sentence and type."""
-    found = entities(logits_of(table_of(num_words, cells, max_offset), max_offset), **settings_)
-    return {key[1:3] for key in found}
+    scores = entities(logits_of(table_of(num_words, cells, max_offset), max_offset), **settings_)
+    return {key[1:3] for key in scores}
 
 
 @pytest.mark.parametrize(
@@ -129,8 +129,8 @@ def test_confidence_of_centres_and_of_votes_by_hand() -> None:
     for cell, label, height in [((1, 2), 2, 2.0), ((2, 4), 0, 2.0), ((4, 4), 3, 3.0)]:
         logits[0, cell[0], cell[1], 0] = 0.0
         logits[0, cell[0], cell[1], 0, label] = height
-    found = entities(logits, min_votes=2)
-    assert found == {(0, 1, 2, 0): pytest.approx(0.596411, abs=1e-5), (0, 3, 4, 0): pytest.approx(0.698541, abs=1e-5)}
+    scores = entities(logits, min_votes=2)
+    assert scores == {(0, 1, 2, 0): pytest.approx(0.596411, abs=1e-5), (0, 3, 4, 0): pytest.approx(0.698541, abs=1e-5)}
     summed = entities(logits, min_votes=2, confidence="sum")
     assert summed[0, 1, 2, 0] == pytest.approx(0.596411, abs=1e-5)
     assert summed[0, 3, 4, 0] == pytest.approx(0.828103, abs=1e-5)
@@ -144,7 +144,7 @@ def test_sum_of_probabilities_is_capped() -> None:
 def literal_entities(labels: Tensor, word_mask: Tensor, max_offset: int, enough: int | None) -> set[tuple[int, ...]]:
     """Cell by cell: centres, and with `enough` the spans with that many start votes or end votes."""
     moves = offset_moves(max_offset, labels.device).tolist()
-    found, votes = set(), defaultdict(int)
+    centres, votes = set(), defaultdict(int)
     batch_size, num_words, _, num_types = labels.shape
     for b in range(batch_size):
         words = word_mask[b].tolist()
@@ -158,12 +158,12 @@ def literal_entities(labels: Tensor, word_mask: Tensor, max_offset: int, enough:
                     if not 0 <= start <= last < num_words or not (words[start] and words[last]):
                         continue
                     if label == 2 * max_offset:
-                        found.add((b, i, j, m))
+                        centres.add((b, i, j, m))
                     elif moves[label][0]:
                         votes[b, start, last, m, "S"] += 1
                     else:
                         votes[b, start, last, m, "E"] += 1
-    return found | {key[:4] for key, count in votes.items() if enough is not None and count >= enough}
+    return centres | {key[:4] for key, count in votes.items() if enough is not None and count >= enough}
 
 
 @given(st.data())
@@ -176,9 +176,9 @@ def test_entities_equal_a_literal_twin(data: st.DataObject) -> None:
     labels[torch.rand(labels.shape) < 0.4] = 4 * max_offset + 1
     logits = logits_of(labels, max_offset)
     for mode, enough in (("center", None), ("votes", 1), ("votes", 2), ("votes", 3), ("all", 1)):
-        found = entities(logits, word_mask, decode_mode=mode, min_votes=enough or 1)
-        assert set(found) == literal_entities(labels, word_mask, max_offset, enough)
-        assert all(0 < score <= 1 for score in found.values())
+        scores = entities(logits, word_mask, decode_mode=mode, min_votes=enough or 1)
+        assert set(scores) == literal_entities(labels, word_mask, max_offset, enough)
+        assert all(0 < score <= 1 for score in scores.values())
 
 
 @given(st.integers(0, 10_000), st.integers(1, 3))
@@ -190,15 +190,15 @@ def test_rules_equal_a_literal_twin(seed: int, max_offset: int) -> None:
     labels[torch.rand(labels.shape) < 0.3] = 2 * max_offset
     word_mask = torch.ones(1, num_words, dtype=torch.bool)
     is_upper = torch.ones(1, num_words, num_words, dtype=torch.bool).triu()
-    cells, own = labelled_cells(labels, is_upper, max_offset, centres_only=False)
-    passed = passes_rules(labels, is_upper, cells, own, max_offset)
+    cells, cell_labels = labelled_cells(labels, is_upper, max_offset, centres_only=False)
+    passed = passes_rules(labels, is_upper, cells, cell_labels, max_offset)
     moves = offset_moves(max_offset, labels.device).tolist()
     assert word_mask.all()
 
     def at(i: int, j: int) -> int:
         return labels[0, i, j, 0].item()
 
-    for (_, i, j, _), label, is_kept in zip(cells.tolist(), own.tolist(), passed.tolist(), strict=True):
+    for (_, i, j, _), label, is_kept in zip(cells.tolist(), cell_labels.tolist(), passed.tolist(), strict=True):
         distances = {}
         for offset in range(-max_offset, max_offset + 1):
             for start, last in ((i - offset, j), (i, j - offset)):

@@ -54,7 +54,7 @@ def test_ends_of_ranges_are_allowed(fields: dict[str, Any]) -> None:
 
 
 def test_every_own_field_comes_back_from_disk(tmp_path: Path) -> None:
-    own = {
+    values = {
         "smoothing_epsilon": 0.3,
         "smoothing_distance": 2,
         "affine_size": 7,
@@ -64,7 +64,7 @@ def test_every_own_field_comes_back_from_disk(tmp_path: Path) -> None:
         "max_width": 9,
         "lstm_layers": 0,
     }
-    BoundarySmoothingConfig(**own).save_pretrained(tmp_path)
+    BoundarySmoothingConfig(**values).save_pretrained(tmp_path)
     config = AutoConfig.from_pretrained(tmp_path)
     assert type(config) is BoundarySmoothingConfig
-    assert {name: getattr(config, name) for name in own} == own
+    assert {name: getattr(config, name) for name in values} == values

@@ -149,15 +149,15 @@ def test_initial_weights_are_those_of_the_official_code(
 def test_training_goes_on_from_an_encoder_that_keeps_its_weights(tiny_encoder: Path) -> None:
     """A new head does not touch the encoder."""
     encoder = AutoModel.from_pretrained(tiny_encoder)
-    own = dict(from_encoder(tiny_encoder, tiny_encoder).word_encoder.encoder.named_parameters())
+    parameters = dict(from_encoder(tiny_encoder, tiny_encoder).word_encoder.encoder.named_parameters())
     expected = {name: value for name, value in encoder.named_parameters() if not name.startswith("pooler")}
-    assert own.keys() == expected.keys()
-    assert all(torch.equal(own[name], value) for name, value in expected.items())
+    assert parameters.keys() == expected.keys()
+    assert all(torch.equal(parameters[name], value) for name, value in expected.items())
 
 
 def literal_candidates(logits: Tensor, word_mask: Tensor) -> list[set[tuple[int, int, int, float]]]:
     """Spans of each sentence whose likeliest class is a type, with its probability, cell by cell."""
-    found = []
+    candidates = []
     for table, mask in zip(logits.float(), word_mask.tolist(), strict=True):
         spans = set()
         for i in range(len(mask)):
@@ -167,8 +167,8 @@ def literal_candidates(logits: Tensor, word_mask: Tensor) -> list[set[tuple[int,
                 if mask[i] and mask[j] and label < len(scores) - 1:
                     total = sum(math.exp(score) for score in scores)
                     spans.add((i, j + 1, label, round(math.exp(scores[label]) / total, 4)))
-        found.append(spans)
-    return found
+        candidates.append(spans)
+    return candidates
 
 
 @pytest.fixture(scope="module")
@@ -190,11 +190,11 @@ def test_candidates_equal_a_literal_twin(dtype: torch.dtype, model: SpanNERModel
     assert packed.dtype == torch.float32
     assert packed.shape[0] == batch_size
     assert packed.shape[2] == 4
-    found = [
+    candidates = [
         {(int(a), int(b), int(label), round(score, 4)) for a, b, label, score in rows if a >= 0}
         for rows in packed.tolist()
     ]
-    for spans, expected in zip(found, literal_candidates(logits, word_mask), strict=True):
+    for spans, expected in zip(candidates, literal_candidates(logits, word_mask), strict=True):
         assert {span[:3] for span in spans} == {span[:3] for span in expected}
         for span, wanted in zip(sorted(spans), sorted(expected), strict=True):
             assert span[3] == pytest.approx(wanted[3], abs=2e-4)

@@ -87,9 +87,9 @@ def test_more_steps_than_times_are_refused_before_any_call() -> None:
 
 def test_settings_of_sampling_may_be_given_in_a_call() -> None:
     config = DiffusionNERConfig()
-    given = {"num_steps": 1, "num_spans": 10, "num_draws": 3, "seed": 7, "eta": 1.0, "phi": 0.0, "threshold": 0.5}
-    decoding = config.decoding(given)
-    assert {name: decoding[name] for name in given} == given
+    settings = {"num_steps": 1, "num_spans": 10, "num_draws": 3, "seed": 7, "eta": 1.0, "phi": 0.0, "threshold": 0.5}
+    decoding = config.decoding(settings)
+    assert {name: decoding[name] for name in settings} == settings
     assert config.num_steps == 5
     with pytest.raises(ValueError, match="num_steps"):
         config.decoding({"num_steps": 0})
@@ -98,7 +98,7 @@ def test_settings_of_sampling_may_be_given_in_a_call() -> None:
 
 
 def test_every_own_field_comes_back_from_disk(tmp_path: Path) -> None:
-    own = {
+    values = {
         "num_train_spans": 7,
         "num_timesteps": 100,
         "schedule": "linear",
@@ -130,7 +130,7 @@ def test_every_own_field_comes_back_from_disk(tmp_path: Path) -> None:
         "pooling": "mean",
         "lstm_layers": 1,
     }
-    DiffusionNERConfig(**own).save_pretrained(tmp_path)
+    DiffusionNERConfig(**values).save_pretrained(tmp_path)
     config = AutoConfig.from_pretrained(tmp_path)
     assert type(config) is DiffusionNERConfig
-    assert {name: getattr(config, name) for name in own} == own
+    assert {name: getattr(config, name) for name in values} == values

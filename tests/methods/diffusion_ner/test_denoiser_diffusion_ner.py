@@ -88,15 +88,15 @@ def test_fusion_in_chunks_equals_the_whole(chunk: int, monkeypatch: pytest.Monke
     monkeypatch.setattr(denoiser_module, "CPU_CHUNK", chunk)
     generator = torch.Generator().manual_seed(0)
     shapes = [(3, 4, 8), (3, 5, 8), (8,)]
-    given = [torch.randn(shape, generator=generator).requires_grad_() for shape in shapes]
-    plain = [value.detach().clone().requires_grad_() for value in given]
-    scores = FusionScores.apply(*given)
+    tensors = [torch.randn(shape, generator=generator).requires_grad_() for shape in shapes]
+    plain = [value.detach().clone().requires_grad_() for value in tensors]
+    scores = FusionScores.apply(*tensors)
     expected = (plain[0][:, None] + plain[1][:, :, None]).relu() @ plain[2]
     torch.testing.assert_close(scores, expected)
     outer = torch.randn(scores.shape, generator=generator)
     (scores * outer).sum().backward()
     (expected * outer).sum().backward()
-    for value, wanted in zip(given, plain, strict=True):
+    for value, wanted in zip(tensors, plain, strict=True):
         torch.testing.assert_close(value.grad, wanted.grad)
 
 
@@ -198,9 +198,9 @@ def test_draws_do_not_see_each_other() -> None:
     module = denoiser(has_slot_embedding=True)
     words, mask, spans = inputs()
     other = spans.flip(2)
-    both = vectors_of(module, torch.cat([spans, other], dim=1), words, mask)
-    torch.testing.assert_close(both[:, :5], vectors_of(module, spans, words, mask), atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(both[:, 5:], vectors_of(module, other, words, mask), atol=1e-5, rtol=1e-5)
+    together = vectors_of(module, torch.cat([spans, other], dim=1), words, mask)
+    torch.testing.assert_close(together[:, :5], vectors_of(module, spans, words, mask), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(together[:, 5:], vectors_of(module, other, words, mask), atol=1e-5, rtol=1e-5)
 
 
 def test_spans_that_do_not_exist_are_not_seen() -> None:
@@ -218,10 +218,10 @@ def test_a_span_that_stands_for_several_counts_as_often() -> None:
     module = denoiser()
     words, mask, spans = inputs(num_spans=3)
     a, b, c = spans.split(1, dim=2)
-    every = vectors_of(module, torch.cat([a, b, a, a, c], dim=2), words, mask)
+    repeated = vectors_of(module, torch.cat([a, b, a, a, c], dim=2), words, mask)
     counted = vectors_of(module, spans, words, mask, counts=torch.tensor([[[3, 1, 1]]] * 2))
-    torch.testing.assert_close(every[:, [0, 1, 4]], counted, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(every[:, 2], counted[:, 0], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(repeated[:, [0, 1, 4]], counted, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(repeated[:, 2], counted[:, 0], atol=1e-5, rtol=1e-5)
 
 
 def test_slots_tell_equal_spans_apart_only_where_asked() -> None:

@@ -130,11 +130,11 @@ def test_loss_of_the_paper_by_hand() -> None:
         boundary_loss="nll",
         none_weight=1.0,
     )
-    of_spans = [2 * -math.log(0.7), -math.log(0.8) - math.log(0.6)]
-    of_types = [-math.log(0.7), -math.log(0.3), -math.log(0.2)]
-    assert sum(of_spans) + sum(of_types) == pytest.approx(4.617405, abs=1e-6)
-    assert boundary.item() == pytest.approx(sum(of_spans) / 2, abs=1e-6)
-    assert types.item() == pytest.approx(sum(of_types) / 3, abs=1e-6)
+    boundary_terms = [2 * -math.log(0.7), -math.log(0.8) - math.log(0.6)]
+    type_terms = [-math.log(0.7), -math.log(0.3), -math.log(0.2)]
+    assert sum(boundary_terms) + sum(type_terms) == pytest.approx(4.617405, abs=1e-6)
+    assert boundary.item() == pytest.approx(sum(boundary_terms) / 2, abs=1e-6)
+    assert types.item() == pytest.approx(sum(type_terms) / 3, abs=1e-6)
 
 
 def test_the_literal_boundary_term_would_reward_all_words_alike() -> None:
@@ -165,8 +165,8 @@ def test_balance_of_none_is_guarded_at_both_ends() -> None:
     none = torch.full((1, 3), 2)
     loss = type_losses(TYPES.log(), matched, none, ALL_SPANS, None).item()
     assert loss == pytest.approx(-(math.log(0.2) + math.log(0.3) + math.log(0.5)) / 9, abs=1e-6)
-    every = type_losses(TYPES.log(), ~matched, torch.zeros(1, 3, dtype=torch.long), ALL_SPANS, None).item()
-    assert every == pytest.approx(-(math.log(0.7) + math.log(0.1) + math.log(0.3)) / 3, abs=1e-6)
+    all_matched = type_losses(TYPES.log(), ~matched, torch.zeros(1, 3, dtype=torch.long), ALL_SPANS, None).item()
+    assert all_matched == pytest.approx(-(math.log(0.7) + math.log(0.1) + math.log(0.3)) / 3, abs=1e-6)
 
 
 def test_spans_that_do_not_exist_weigh_nothing() -> None:
@@ -199,7 +199,7 @@ def test_a_sentence_without_words_has_a_finite_loss_and_gradient() -> None:
     lowest = torch.finfo(torch.float32).min
     scores = torch.full((1, 3, 1), lowest, requires_grad=True)
     types = torch.zeros(1, 3, 3, requires_grad=True)
-    boundary, of_types = denoising_losses(
+    boundary, type_loss = denoising_losses(
         scores,
         scores,
         types,
@@ -210,9 +210,9 @@ def test_a_sentence_without_words_has_a_finite_loss_and_gradient() -> None:
         boundary_loss="bce",
         none_weight=None,
     )
-    (boundary + of_types).sum().backward()
+    (boundary + type_loss).sum().backward()
     assert boundary.item() == 0.0
-    assert of_types.item() == pytest.approx(math.log(3) / 3)
+    assert type_loss.item() == pytest.approx(math.log(3) / 3)
     assert scores.grad is not None
     assert not scores.grad.any()
     assert types.grad is not None
@@ -228,9 +228,9 @@ def test_gradients_equal_finite_differences(kind: str) -> None:
     def total(left: Tensor, right: Tensor, types: Tensor) -> Tensor:
         return sum(denoising_losses(left, right, types, MATCHED, GOLD, **arguments)).sum()
 
-    inputs = [one.clone().requires_grad_() for one in scores]
+    inputs = [score.clone().requires_grad_() for score in scores]
     total(*inputs).backward()
-    for place, one in enumerate(scores):
+    for place, score in enumerate(scores):
         for index in [(0, 0, 1), (0, 1, 2), (0, 2, 0)]:
             moved = []
             for step in (1e-2, -1e-2):
@@ -238,7 +238,7 @@ def test_gradients_equal_finite_differences(kind: str) -> None:
                 changed[place][index] += step
                 moved.append(total(*changed).item())
             slope = (moved[0] - moved[1]) / 2e-2
-            assert inputs[place].grad[index].item() == pytest.approx(slope, abs=2e-3), (place, index, one.shape)
+            assert inputs[place].grad[index].item() == pytest.approx(slope, abs=2e-3), (place, index, score.shape)
 
 
 def test_denoising_parts_by_hand() -> None:

@@ -65,7 +65,9 @@ def output_of(
     return DiffusionNEROutput(logits=types, left=left, right=right, word_mask=word_mask, **fields)
 
 
-def found(model: SpanNERModel, output: DiffusionNEROutput, **decoding: Any) -> dict[tuple[int, int, int], float]:
+def scores_by_span(
+    model: SpanNERModel, output: DiffusionNEROutput, **decoding: Any
+) -> dict[tuple[int, int, int], float]:
     packed = model.candidate_spans(output, model.decoding(decoding))
     spans = unpack_spans(packed)[0]
     assert len({span[:3] for span in spans}) == len(spans)
@@ -77,16 +79,16 @@ def test_a_span_is_kept_if_its_probabilities_pass_phi(model: SpanNERModel) -> No
     output = output_of(
         [(0.9, 0.9, 0.8, 0, 2, 1), (0.9, 0.8, 0.75, 1, 1, 0), (1, 1, 0.99, 2, 3, 3), (1, 1, 0.99, 4, 2, 0)]
     )
-    assert found(model, output, confidence="type") == {(0, 3, 1): 0.8}
-    assert found(model, output, confidence="type", phi=0.0) == {(0, 3, 1): 0.8, (1, 2, 0): 0.75}
-    assert found(model, output, phi=2.6001) == {}
+    assert scores_by_span(model, output, confidence="type") == {(0, 3, 1): 0.8}
+    assert scores_by_span(model, output, confidence="type", phi=0.0) == {(0, 3, 1): 0.8, (1, 2, 0): 0.75}
+    assert scores_by_span(model, output, phi=2.6001) == {}
 
 
 def test_of_equal_boundaries_the_likelier_type_stays(model: SpanNERModel) -> None:
     """By type probability, .8, though the first has the larger sum, 2.75 to 2.7; of equal ones the first, not 2.6."""
     output = output_of([(1, 1, 0.75, 0, 2, 1), (0.95, 0.95, 0.8, 0, 2, 0), (0.9, 0.9, 0.8, 0, 2, 0)])
-    assert found(model, output, confidence="type") == {(0, 3, 0): 0.8}
-    assert found(model, output, confidence="mean") == {(0, 3, 0): round(2.7 / 3, 5)}
+    assert scores_by_span(model, output, confidence="type") == {(0, 3, 0): 0.8}
+    assert scores_by_span(model, output, confidence="mean") == {(0, 3, 0): round(2.7 / 3, 5)}
 
 
 @pytest.mark.parametrize(
@@ -105,14 +107,14 @@ def test_confidence_is_the_mean_over_draws(model: SpanNERModel) -> None:
     A span that is found twice in one draw counts once, with the larger probability: .9 of .9 and .85.
     """
     spans = [(1, 1, 0.8, 0, 2, 1), (1, 1, 0.9, 4, 4, 0), (1, 1, 0.9, 0, 2, 1), (1, 1, 0.85, 0, 2, 1)]
-    assert found(model, output_of(spans), confidence="type", num_draws=2) == {(0, 3, 1): 0.85, (4, 5, 0): 0.45}
-    assert found(model, output_of(spans), confidence="type") == {(0, 3, 1): 0.9, (4, 5, 0): 0.9}
+    assert scores_by_span(model, output_of(spans), confidence="type", num_draws=2) == {(0, 3, 1): 0.85, (4, 5, 0): 0.45}
+    assert scores_by_span(model, output_of(spans), confidence="type") == {(0, 3, 1): 0.9, (4, 5, 0): 0.9}
 
 
 def test_spans_that_do_not_exist_are_not_given(model: SpanNERModel) -> None:
     mask = torch.tensor([[True, False]])
     output = output_of([(1, 1, 0.9, 0, 2, 1), (1, 1, 0.9, 4, 4, 0)], span_mask=mask)
-    assert set(found(model, output)) == {(0, 3, 1)}
+    assert set(scores_by_span(model, output)) == {(0, 3, 1)}
 
 
 @given(data=st.data())
@@ -144,8 +146,8 @@ def test_candidates_equal_a_literal_twin(model: SpanNERModel, data: st.DataObjec
                     best[first, last] = (p_type.max().item(), label, total / 3)
             for (first, last), (_, label, score) in best.items():
                 totals[first, last + 1, label] = totals.get((first, last + 1, label), 0.0) + score / 2
-        given_out = {span[:3]: span.score for span in unpack_spans(packed[row : row + 1])[0]}
-        assert given_out == pytest.approx(totals, abs=1e-5)
+        candidate_scores = {span[:3]: span.score for span in unpack_spans(packed[row : row + 1])[0]}
+        assert candidate_scores == pytest.approx(totals, abs=1e-5)
 
 
 def test_first_of_each_by_hand() -> None:
@@ -185,9 +187,9 @@ def test_a_training_pass_begins_at_noised_gold_and_shows_its_path(
     assert output.path.shape == (5, 2, 12, 2)
     assert output.logits.shape == (5, 12, 4)
     assert output.left.shape == output.right.shape == (5, 12, 8)
-    for one, path in zip(rows, output.path[:, 0].tolist(), strict=True):
-        whole = {(0, len(one["tokens"]) - 1)}
-        gold = {(entity["start"], entity["end"] - 1) for entity in one["entities"]} or whole
+    for row, path in zip(rows, output.path[:, 0].tolist(), strict=True):
+        whole = {(0, len(row["tokens"]) - 1)}
+        gold = {(entity["start"], entity["end"] - 1) for entity in row["entities"]} or whole
         assert {tuple(span) for span in path} == gold
     assert torch.equal(output.path[:, 1, :, 0], output.left.argmax(dim=-1))
     assert torch.equal(output.path[:, 1, :, 1], output.right.argmax(dim=-1))
@@ -224,7 +226,7 @@ def test_a_text_has_its_answer_alone_and_in_any_batch(
     order = torch.tensor([3, 0, 4, 2, 1])
     wide = {"word_mask": nn.functional.pad(inputs["word_mask"], (0, 4))}
     turned = {name: value[order] for name, value in (inputs | wide).items()}
-    together, again = (model(**one, decoding=settings_of_call) for one in (inputs, turned))
+    together, again = (model(**batch_inputs, decoding=settings_of_call) for batch_inputs in (inputs, turned))
     for row, place in enumerate(order.tolist()):
         alone = model(**{name: value[place : place + 1] for name, value in inputs.items()}, decoding=settings_of_call)
         num_words = int(inputs["word_mask"][place].sum())
@@ -241,11 +243,11 @@ def test_each_draw_is_a_sampling_of_its_own_and_the_first_is_always_the_same(
     model: SpanNERModel, batch: dict[str, Tensor]
 ) -> None:
     inputs = without_labels(batch)
-    one, three = (model(**inputs, decoding={"num_draws": num_draws}) for num_draws in (1, 3))
-    assert three.logits.shape[1] == 3 * one.logits.shape[1] == 36
-    assert torch.equal(three.path[:, :, :12], one.path)
-    torch.testing.assert_close(three.left[:, :12], one.left, atol=1e-5, rtol=1e-5)
-    assert not torch.equal(three.path[:, 0, 12:24], one.path[:, 0])
+    one_draw, three_draws = (model(**inputs, decoding={"num_draws": num_draws}) for num_draws in (1, 3))
+    assert three_draws.logits.shape[1] == 3 * one_draw.logits.shape[1] == 36
+    assert torch.equal(three_draws.path[:, :, :12], one_draw.path)
+    torch.testing.assert_close(three_draws.left[:, :12], one_draw.left, atol=1e-5, rtol=1e-5)
+    assert not torch.equal(three_draws.path[:, 0, 12:24], one_draw.path[:, 0])
 
 
 def test_seed_steps_and_spans_act_in_a_call(model: SpanNERModel, batch: dict[str, Tensor]) -> None:
@@ -272,7 +274,7 @@ def test_equal_noisy_spans_are_computed_once_without_changing_a_score(
     """The twin computes every span; with slot embeddings equal spans differ, and nothing may be joined."""
     model = large_weights(tiny_model("diffusion_ner", has_slot_embedding=slots))
     inputs, settings_of_call = without_labels(batch), {"num_draws": 2, "spans_per_word": 7.0}
-    given_out = model(**inputs, decoding=settings_of_call)
+    output = model(**inputs, decoding=settings_of_call)
 
     def every_span(self: DiffusionNERModel, spans: Tensor, span_mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         places = torch.arange(spans.shape[1] * spans.shape[2]).expand(len(spans), -1)
@@ -281,10 +283,10 @@ def test_equal_noisy_spans_are_computed_once_without_changing_a_score(
     monkeypatch.setattr(DiffusionNERModel, "_rows", every_span)
     expected = model(**inputs, decoding=settings_of_call)
     real = expected.span_mask
-    assert torch.equal(real, given_out.span_mask)
+    assert torch.equal(real, output.span_mask)
     for name in ("logits", "left", "right"):
-        torch.testing.assert_close(getattr(given_out, name)[real], getattr(expected, name)[real], atol=1e-4, rtol=1e-4)
-    assert torch.equal(given_out.path.transpose(1, 2)[real], expected.path.transpose(1, 2)[real])
+        torch.testing.assert_close(getattr(output, name)[real], getattr(expected, name)[real], atol=1e-4, rtol=1e-4)
+    assert torch.equal(output.path.transpose(1, 2)[real], expected.path.transpose(1, 2)[real])
 
 
 def test_distinct_spans_by_hand() -> None:

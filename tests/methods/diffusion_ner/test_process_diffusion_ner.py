@@ -234,12 +234,12 @@ def test_expansion_of_a_sentence_depends_neither_on_its_neighbours_nor_on_paddin
     lengths = torch.tensor([10, 4])
     gold = torch.tensor([[*THREE, PADDING], [[1, 2, 0], PADDING, PADDING, PADDING]])
     keys = text_keys(3, lengths)
-    both = expanded_boundaries(gold, lengths, keys, 7, expansion="random", **LR)
+    together = expanded_boundaries(gold, lengths, keys, 7, expansion="random", **LR)
     for row, width in ((0, 3), (1, 1)):
         alone = expanded_boundaries(
             gold[row : row + 1, :width], lengths[row : row + 1], keys[row : row + 1], 7, expansion="random", **LR
         )
-        assert torch.equal(alone[0], both[row])
+        assert torch.equal(alone[0], together[row])
 
 
 def test_step_by_hand_without_fresh_noise() -> None:

@@ -40,22 +40,22 @@ def test_encoder_rate_is_zero_in_the_frozen_epochs_and_plain_behind_them(
     """Six of twelve steps at 0, half of the one epoch, then the rates of the head."""
     trainer = trainer_for(model, rows, freeze_encoder_epochs=0.5, learning_rate=1e-3, warmup_steps=warmup)
     trainer.create_optimizer_and_scheduler(12)
-    of_encoder = {id(parameter) for parameter in trainer.model.word_encoder.encoder.parameters()}
+    encoder_ids = {id(parameter) for parameter in trainer.model.word_encoder.encoder.parameters()}
     rates: dict[bool, list[set[float]]] = {True: [], False: []}
     for _ in range(12):
-        for is_encoder, of_kind in rates.items():
-            of_kind.append(
+        for is_encoder, rates_of_kind in rates.items():
+            rates_of_kind.append(
                 {
                     group["lr"]
                     for group in trainer.optimizer.param_groups
-                    if (id(group["params"][0]) in of_encoder) == is_encoder
+                    if (id(group["params"][0]) in encoder_ids) == is_encoder
                 }
             )
         trainer.optimizer.step()
         trainer.lr_scheduler.step()
     assert rates[True][:6] == [{0.0}] * 6
     assert rates[True][6:] == rates[False][6:]
-    assert max(rate for of_step in rates[False][:6] for rate in of_step) == pytest.approx(
+    assert max(rate for rates_of_step in rates[False][:6] for rate in rates_of_step) == pytest.approx(
         1e-3 if warmup == 0 else 1e-3 * 5 / 6
     )
 
@@ -89,14 +89,14 @@ def test_noise_follows_from_the_seed_and_the_step(tiny_model: Make, trainer_for:
     for seed in (1, 1, 2):
         trainer = trainer_for(tiny_model("diffusion_ner"), rows, seed=seed)
         batch = trainer.span_collator(rows)
-        of_steps = []
+        step_paths = []
         for step in (0, 7):
             trainer.state.global_step = step
             torch.randn(1)  # what else is drawn does not matter
             output = trainer.compute_loss(trainer.model.train(), batch, return_outputs=True)[1]
-            of_steps.append(output.path[:, 0])
-        assert not torch.equal(*of_steps)
-        seen.append(of_steps)
+            step_paths.append(output.path[:, 0])
+        assert not torch.equal(*step_paths)
+        seen.append(step_paths)
     assert torch.equal(seen[0][0], seen[1][0])
     assert torch.equal(seen[0][1], seen[1][1])
     assert not torch.equal(seen[0][0], seen[2][0])

@@ -28,20 +28,20 @@ def six_words(*gold: tuple[int, int, int]) -> tuple[list[tuple[int, int]], dict[
     """Seeds of lengths 1 to 5 in six words, and for the positive ones IoU, label and offsets."""
     spans = seed_spans(6, range(1, 6), torch.device("cpu"))[None]
     pairs = assign_gold(spans, torch.tensor([sorted(gold)]))
-    found = {}
+    positives = {}
     for place, span in enumerate(spans[0].tolist()):
         if pairs.iou[0, place] > 0.7:
             offsets = (pairs.gold[0, place] - spans[0, place]).tolist()
             iou = round(pairs.iou[0, place].item(), 4)
-            found[tuple(span)] = (iou, pairs.label[0, place].item(), tuple(offsets))
-    return [tuple(span) for span in spans[0].tolist()], found
+            positives[tuple(span)] = (iou, pairs.label[0, place].item(), tuple(offsets))
+    return [tuple(span) for span in spans[0].tolist()], positives
 
 
 def test_positive_seeds_by_hand() -> None:
     """N = 6, gold ORG (1, 5): five seeds above .7, of 20 seeds; (0, 4) has 3/5 = .6 and stays negative."""
-    seeds, found = six_words((1, 5, ORG))
+    seeds, positives = six_words((1, 5, ORG))
     assert len(seeds) == 20
-    assert found == {
+    assert positives == {
         (1, 4): (0.75, ORG, (0, 1)),
         (2, 5): (0.75, ORG, (-1, 0)),
         (1, 5): (1.0, ORG, (0, 0)),
@@ -52,10 +52,10 @@ def test_positive_seeds_by_hand() -> None:
 
 def test_a_seed_goes_to_the_gold_it_overlaps_most_by_hand() -> None:
     """With PER (0, 5): (0, 4) is PER by 4/5; (1, 4) stays ORG, 3/4 against 3/5; (0, 5) is PER, exact."""
-    _, found = six_words((1, 5, ORG), (0, 5, PER))
-    assert found[0, 4] == (0.8, PER, (0, 1))
-    assert found[1, 4] == (0.75, ORG, (0, 1))
-    assert found[0, 5] == (1.0, PER, (0, 0))
+    _, positives = six_words((1, 5, ORG), (0, 5, PER))
+    assert positives[0, 4] == (0.8, PER, (0, 1))
+    assert positives[1, 4] == (0.75, ORG, (0, 1))
+    assert positives[0, 5] == (1.0, PER, (0, 0))
 
 
 def test_threshold_is_strict() -> None:
@@ -174,11 +174,11 @@ def literal_assignment(
 ) -> tuple[float, tuple[int, int, int] | None]:
     """Largest IoU of a span with the gold, as sets of words, the first on ties."""
     best, paired = 0.0, None
-    for one in sorted(set(gold)):
-        words, others = set(range(*span)), set(range(one[0], one[1]))
+    for entity in sorted(set(gold)):
+        words, others = set(range(*span)), set(range(entity[0], entity[1]))
         iou = len(words & others) / len(words | others)
         if iou > best + 1e-9:
-            best, paired = iou, one
+            best, paired = iou, entity
     return best, paired
 
 

@@ -129,9 +129,9 @@ def literal_losses(model: SpanNERModel, words: Tensor, gold: list[tuple[int, int
         iou, near = max(((literal_iou((start, end), other), other) for other in gold), key=lambda pair: pair[0])
         key = ((start * 7_919 + end * 104_729) * 2_654_435_761 % 2**32) / 2**32
         examples.append((key, start, end, p, left, right, iou, near))
-    positive = [one for one in examples if one[6] > config.positive_iou]
+    positive = [example for example in examples if example[6] > config.positive_iou]
     limit = len(positive) * config.negatives_per_positive + config.min_negatives
-    negative = sorted(one for one in examples if one[6] <= config.positive_iou)[:limit]
+    negative = sorted(example for example in examples if example[6] <= config.positive_iou)[:limit]
     losses: list[list[float]] = [[], [], [], []]
     for _, start, end, p, left, right, iou, near in positive + negative:
         is_positive = iou > config.positive_iou

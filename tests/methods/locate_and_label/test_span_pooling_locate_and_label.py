@@ -34,9 +34,9 @@ def test_maxima_of_seeds_and_of_any_spans_equal_a_loop(num_words: int, lengths: 
     for row in (0, 1):
         for place, vector in enumerate(expected[row]):
             assert torch.equal(pooled[row, place], vector)
-    every = seed_spans(num_words, range(1, num_words + 1), CPU)
-    sentence = torch.arange(2).repeat_interleave(len(every))
-    starts, ends = every.repeat(2, 1).unbind(dim=1)
+    all_spans = seed_spans(num_words, range(1, num_words + 1), CPU)
+    sentence = torch.arange(2).repeat_interleave(len(all_spans))
+    starts, ends = all_spans.repeat(2, 1).unbind(dim=1)
     pooled = pooled_spans(maxima, sentence, starts, ends)
     for place in range(len(sentence)):
         assert torch.equal(pooled[place], words[sentence[place], starts[place] : ends[place]].amax(dim=0))
