@@ -1,4 +1,4 @@
-"""What all tests share: tiny encoders, three tokenizers, rows, models and pipelines, the trouble cases, profiles."""
+"""What all tests share: tiny encoders, three tokenizers, rows, models, pipelines, the trouble cases, and profiles."""
 
 import os
 
@@ -57,7 +57,7 @@ SMALL = {"lstm_size": 16}
 
 
 def wordpiece_tokenizer() -> PreTrainedTokenizerFast:
-    """Like BERT's: lower case, accents stripped, unknown symbols one piece.
+    """Like BERT's: it lowers case, strips accents, and makes an unknown symbol one piece.
 
     The library's trainer breaks ties another way in each process, and random models would differ with it; so the pieces
     are the letters, at the start of a word and inside, and the commonest words.
@@ -88,7 +88,7 @@ def wordpiece_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def bpe_tokenizer() -> PreTrainedTokenizerFast:
-    """Like RoBERTa's: bytes, the blank before a word part of its first piece."""
+    """Like RoBERTa's: it works on bytes, and the blank before a word is part of its first piece."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
     tokenizer.decoder = decoders.ByteLevel()
@@ -103,7 +103,7 @@ def bpe_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def unigram_tokenizer() -> PreTrainedTokenizerFast:
-    """Like XLM-RoBERTa's: a mark for the blank before a word, compatibility forms normalised."""
+    """Like XLM-RoBERTa's: it has a mark for the blank before a word and normalises compatibility forms."""
     special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer = normalizers.NFKC()
@@ -130,7 +130,7 @@ SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "i
 
 
 def save_encoder(folder: Path, tokenizer: PreTrainedTokenizerFast, config: PreTrainedConfig) -> Path:
-    """A random encoder and its tokenizer, in one folder."""
+    """Save a random encoder and its tokenizer in one folder."""
     set_seed(0)
     AutoModel.from_config(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -139,7 +139,7 @@ def save_encoder(folder: Path, tokenizer: PreTrainedTokenizerFast, config: PreTr
 
 @pytest.fixture(scope="session")
 def encoder_folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """By kind of tokenizer, a folder with a tiny random encoder (2 layers, width 32) and that tokenizer."""
+    """For each kind of tokenizer, a folder with that tokenizer and a tiny random encoder (2 layers, width 32)."""
     root = tmp_path_factory.mktemp("encoders")
     wordpiece, bpe, unigram = wordpiece_tokenizer(), bpe_tokenizer(), unigram_tokenizer()
     roberta = {"max_position_embeddings": 514, "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, **SIZES}
@@ -152,7 +152,7 @@ def encoder_folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]
 
 @pytest.fixture(scope="session")
 def tiny_encoder(encoder_folders: dict[str, Path]) -> Path:
-    """Folder of a tiny random BERT encoder with its WordPiece tokenizer."""
+    """The folder of a tiny random BERT encoder with its WordPiece tokenizer."""
     return encoder_folders["wordpiece"]
 
 
@@ -223,7 +223,7 @@ def perfect_pipeline(
 
 @pytest.fixture
 def rows() -> list[dict[str, Any]]:
-    """Rows with flat, nested, one-word and no entities; labels as in `LABELS`."""
+    """Rows with flat, nested and one-word entities and with none; labels are those of `LABELS`."""
 
     def row(words: str, *entities: tuple[int, int, str]) -> dict[str, Any]:
         return {
@@ -250,7 +250,7 @@ def cases() -> Callable[[str], dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def case_files() -> Path:
-    """Folder of the files of the trouble cases."""
+    """The folder of the files of the trouble cases."""
     return CASES.parent / "files"
 
 

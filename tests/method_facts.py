@@ -52,7 +52,7 @@ class MethodFacts:
 
 @cache
 def facts_of(method: str) -> MethodFacts:
-    """The facts of a method, found by the name of its folder."""
+    """The facts of a method, which the name of its folder leads to."""
     spec = spec_from_file_location(f"facts_of_{method}", METHODS_FOLDER / method / "facts.py")
     assert spec is not None
     assert spec.loader is not None

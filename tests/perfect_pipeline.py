@@ -1,4 +1,4 @@
-"""A pipeline whose model is right by construction: targets of the gold spans stand in for its scores; every method."""
+"""A pipeline that is right by construction, for every method: targets of the gold spans stand in for its scores."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -32,7 +32,7 @@ class PerfectPipeline:
         patch.setattr(model, "score_spans", self.score_spans)
 
     def run_text(self, text: str, entities: Sequence[Mapping[str, Any]], **settings: Any) -> list[dict[str, Any]]:
-        """Entities found in a text whose gold entities are given in characters."""
+        """Entities that are found in a text whose gold entities are given in characters."""
         offsets = split_words(text)
         starts, ends = ([offset[side] for offset in offsets] for side in (0, 1))
         spans = [(starts.index(entity["start"]), ends.index(entity["end"]) + 1, entity["label"]) for entity in entities]
@@ -51,7 +51,7 @@ class PerfectPipeline:
 
     @torch.no_grad()
     def score_spans(self, words: Tensor, word_mask: Tensor, *_: Any) -> SpanNEROutput:
-        """Perfect scores of the windows that were read since the last batch."""
+        """Perfect scores of the windows that have been read since the last batch."""
         windows = self.windows[self.num_read : self.num_read + len(word_mask)]
         self.num_read += len(windows)
         labels = torch.full((len(windows), max(1, len(self.gold)), 3), -100)

@@ -1,4 +1,4 @@
-"""Changes of saved models, for tests of what loading makes of them."""
+"""Changes to saved models, for tests of how they are loaded then."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The rules of layout: mirror of tests, what shipped files may import, names, sizes."""
+"""The rules of layout: mirrored tests, what shipped files may import, names, and sizes."""
 
 import ast
 import re
@@ -32,7 +32,7 @@ IMPORT_LINE = re.compile(r"^\s*(from\s+\S+\s+import\b|import\s+\.?\w)")
 
 
 def short(path: Path) -> str:
-    """Path for messages and test ids."""
+    """A path as messages and test ids show it."""
     return path.relative_to(ROOT).as_posix()
 
 
@@ -70,7 +70,7 @@ def defined_names(path: Path) -> set[str]:
 
 
 def code_lines(function: ast.FunctionDef, lines: list[str]) -> int:
-    """Lines of a function that hold code: no docstring, blank or comment."""
+    """The lines of a function that hold code, and no docstring, blank or comment."""
     doc = function.body[0]
     is_doc = isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant) and isinstance(doc.value.value, str)
     in_doc = range(doc.lineno, (doc.end_lineno or doc.lineno) + 1) if is_doc else range(0)
@@ -152,7 +152,7 @@ def test_a_method_folder_holds_the_five_files(folder: Path) -> None:
 
 
 def test_arrows_between_folders_only_point_down() -> None:
-    """Of the top only `commands` and `__main__` import; the top itself leads to what it gives out."""
+    """Nothing but `commands` and `__main__` imports the top, and the top itself leads to what it gives out."""
     imported = arrows()
     assert {"analysis", "calibration", "commands", "training"} <= imported.keys()
     for folder, allowed in FOUNDATION_ARROWS.items():

@@ -1,4 +1,4 @@
-"""The page about an own loss and an own method: its blocks are run one after the other, each as it says."""
+"""The page about an own loss and an own method: its blocks run one after the other, each as it says."""
 
 import os
 import re
@@ -66,7 +66,7 @@ def test_source_of_the_own_classes_is_used_where_the_package_is_not_installed(do
 
 
 def test_both_ways_are_the_same_loss(done: dict[str, Any]) -> None:
-    """The class's own loss and the function, on one output."""
+    """The class's own loss and the function are compared on one output."""
     model = done["own"]
     batch = SpanNERCollator(AutoTokenizer.from_pretrained("by-class"), model.config.label2id)([ROW])
     output = model(**batch)

@@ -1,4 +1,4 @@
-"""The front page: one screen of prose, links that work anywhere, and code that is there."""
+"""The front page has one screen of prose, links that work anywhere, and code that is there."""
 
 import ast
 import re
@@ -26,7 +26,7 @@ def code(language: str) -> list[str]:
 
 
 def test_the_page_is_one_screen() -> None:
-    """Counted over the whole file, code and tables included; words are what stands between blanks."""
+    """The whole file counts, code and tables included; words are what stands between blanks."""
     assert len(README.split()) <= MAX_WORDS
     assert len(re.findall(r"\d+(?:[.,]\d+)*|\.\d+", README)) <= MAX_NUMBERS
 

@@ -17,7 +17,7 @@ QUIET = {"report_to": "none", "use_cpu": True, "disable_tqdm": True, "logging_st
 
 
 def row(words: str, *spans: tuple[int, int, str]) -> dict[str, Any]:
-    """A row from its words, joined by blanks, and its gold spans."""
+    """A row with its words, which are joined by blanks here, and its gold spans."""
     entities = [{"start": start, "end": end, "label": label} for start, end, label in spans]
     return {"tokens": words.split(), "entities": entities}
 
@@ -34,7 +34,7 @@ def without_dropout(model: SpanNERModel) -> SpanNERModel:
 def trained(
     model: SpanNERModel, tokenizer: PreTrainedTokenizerBase, rows: Rows, folder: Path, **arguments: Any
 ) -> SpanNERTrainer:
-    """A trainer of the method after its steps, without evaluation."""
+    """A trainer of the method that has taken its steps, without evaluation."""
     name = model.config.model_type
     trainer_arguments = {key: arguments.pop(key, None) for key in ("resume", "callbacks", "compute_loss_func")}
     settings = {"save_strategy": "no", **QUIET, "warmup_steps": 0, "save_total_limit": None, **arguments}
@@ -50,21 +50,21 @@ def trained(
 
 
 def largest_difference(first: SpanNERModel, second: SpanNERModel) -> float:
-    """Of a weight or a buffer."""
+    """The largest difference of a weight or a buffer."""
     left, right = first.state_dict(), second.state_dict()
     assert left.keys() == right.keys()
     return max((left[name] - right[name]).abs().max().item() for name in left)
 
 
 def assert_all_gradients_are_finite(model: SpanNERModel) -> None:
-    """A gradient that is missing, not zero, would stop training on several processes."""
+    """A gradient that is missing, rather than zero, would stop training on several processes."""
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.isfinite().all(), name
 
 
 def f1(model: SpanNERModel, batch: dict[str, Tensor], rows: Rows) -> float:
-    """Strict F1 of a model in training on the rows of a batch."""
+    """Strict F1 of a model in training mode on the rows of a batch."""
     with torch.no_grad():
         decoded = model.eval().decode(model(**batch))
     model.train()

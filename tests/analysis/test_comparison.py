@@ -1,4 +1,4 @@
-"""The comparison of two models by hand, and by counting."""
+"""The comparison of two models, worked by hand and by counting."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from hf_spanner.metrics.span_ner.scoring import score_spans
 
 WORDS = [["New", "York", "police", "met", "Ann", "Lee"], ["in", "Lisk"]]
 GOLD = [[(0, 3, "ORG"), (0, 2, "LOC"), (4, 6, "PER")], [(1, 2, "LOC")]]
-# A: finds ORG and PER, makes York alone a LOC. B: finds PER and Lisk, calls New York an ORG, York alone a LOC.
+# A finds ORG and PER and makes York alone a LOC. B finds PER and Lisk, calls New York an ORG and York alone a LOC.
 FIRST = [[(0, 3, "ORG", 0.9), (1, 2, "LOC", 0.4), (4, 6, "PER", 0.8)], [(1, 2, "ORG", 0.7)]]
 SECOND = [[(0, 2, "ORG", 0.6), (1, 2, "LOC", 0.3), (4, 6, "PER", 0.5)], [(1, 2, "LOC", 0.95)]]
 
@@ -37,7 +37,7 @@ def keyed(texts: list) -> dict[tuple[int, int, int, str], float]:
 
 
 def test_agreement_by_hand() -> None:
-    """Both find PER, A alone ORG, B alone Lisk, neither New York; York is wrong in both; Lisk has two labels."""
+    """Both find PER, A alone ORG, B alone Lisk, and neither New York; both get York wrong; Lisk has two labels."""
     assert agreement(keyed(FIRST), keyed(SECOND), keyed(GOLD)) == {
         "gold": {"both": 1, "only_first": 1, "only_second": 1, "neither": 1},
         "wrong": {"both": 1, "only_first": 1, "only_second": 1},
@@ -93,7 +93,10 @@ def test_no_bootstrap_without_two_documents_or_resamples(documents: list[str], n
 
 
 def test_report_by_hand() -> None:
-    """A: 2 of 4 right; B: 2 of 4 right. ECE of A: .9 .8 right, .4 .7 wrong; of B: .5 .95 right, .6 .3 wrong."""
+    """A and B each have 2 of 4 right.
+
+    The ECE of A has .9 and .8 right and .4 and .7 wrong; that of B has .5 and .95 right and .6 and .3 wrong.
+    """
     documents = [None, "x"]
     result = comparison(spans(FIRST), spans(SECOND), spans(GOLD), documents=documents, num_resamples=30)
     lines = comparison_report(result, {"A": "one", "B": "two"}, documents).splitlines()
@@ -155,7 +158,7 @@ def test_context_is_cut_to_eight_words() -> None:
 
 
 def write(path: Path, rows: list[int]) -> str:
-    """One run of the two texts under these numbers, and nothing of another."""
+    """Write one run of the two texts under these numbers, and nothing of another."""
     sides = [{"predicted": predicted, "gold": gold} for predicted, gold in zip(spans(FIRST), spans(GOLD), strict=True)]
     records = [{"run": "b", "row": row, **side} for row, side in zip(rows, sides, strict=True)]
     Dataset.from_list([*records, {"run": "other", "row": 0, "predicted": [], "gold": []}]).to_parquet(path)

@@ -1,4 +1,4 @@
-"""Kinds of errors: each kind by hand, one-to-one pairs, counts that add up, seeded examples."""
+"""Kinds of errors: each kind worked by hand, one-to-one pairs, counts that add up, and seeded examples."""
 
 import pytest
 from hypothesis import given
@@ -40,20 +40,20 @@ def test_spans_that_share_no_word_are_no_pair() -> None:
 
 
 def test_a_correct_span_takes_no_part() -> None:
-    """[0, 3) was found, so what touches only it is invented."""
+    """[0, 3) was found, so a prediction that touches nothing else is invented."""
     gold = [(0, 0, 3, "A")]
     assert span_errors([(0, 0, 3, "A")], gold) == []
     assert span_errors([(0, 0, 3, "A"), (0, 0, 2, "A")], gold) == [Error("invented", (0, 0, 2, "A"), None)]
 
 
 def test_the_larger_overlap_makes_the_pair() -> None:
-    """[0, 4) shares 3 of 4 words with [1, 4) and 4 of 6 with [0, 6): the first pair; [0, 6) is missed."""
+    """[0, 4) shares 3 of 4 words with [1, 4) and 4 of 6 with [0, 6), so the first is its pair and [0, 6) is missed."""
     near, far, prediction = (0, 1, 4, "A"), (0, 0, 6, "A"), (0, 0, 4, "A")
     assert span_errors([prediction], [far, near]) == [Error("wrong_left", prediction, near), Error("missed", None, far)]
 
 
 def test_of_equal_overlaps_the_one_of_equal_label_makes_the_pair() -> None:
-    """[2, 4) shares 1 of 2 words with [2, 3) and [3, 4) alike."""
+    """[2, 4) shares 1 of 2 words with [2, 3) and just as much with [3, 4)."""
     prediction, other, same = (0, 2, 4, "A"), (0, 2, 3, "B"), (0, 3, 4, "A")
     assert span_errors([prediction], [other, same]) == [
         Error("wrong_left", prediction, same),

@@ -29,9 +29,9 @@ def test_length_counts_words(length: int, group: str) -> None:
 
 
 def test_scores_of_lengths_worked_by_hand() -> None:
-    """Two gold spans of one word, one found, one wrong prediction of one word: P 1/2, R 1/2, F1 2/4.
+    """Of two gold spans of one word one is found, and one prediction of one word is wrong: P 1/2, R 1/2, F1 2/4.
 
-    The gold span of three words was found as one of two: length 3 has recall 0 of 1, length 2 precision 0 of 1.
+    The gold span of three words was found as one of two, so length 3 has recall 0 of 1, and length 2 precision 0 of 1.
     """
     gold = [(0, 0, 1, "A"), (0, 4, 5, "A"), (1, 0, 3, "B")]
     predicted = [(0, 0, 1, "A"), (0, 7, 8, "A"), (1, 0, 2, "B")]
@@ -50,7 +50,7 @@ def test_scores_of_lengths_worked_by_hand() -> None:
 
 
 def test_precision_and_recall_have_their_own_denominators() -> None:
-    """One of three predictions and one of two gold spans: P 1/3, R 1/2, F1 2/5."""
+    """One of three predictions is right and one of two gold spans is found: P 1/3, R 1/2, F1 2/5."""
     gold = [(0, 0, 1, "A"), (0, 1, 2, "A")]
     predicted = [(0, 0, 1, "A"), (0, 2, 3, "A"), (0, 3, 4, "A")]
     scores = scores_by_group(predicted, gold, [["w"] * 4])["label"]["A"]
@@ -67,7 +67,7 @@ def test_depth_counts_longer_gold_spans_around() -> None:
 
 
 def test_depth_of_a_prediction_is_counted_among_gold() -> None:
-    """[2, 4) lies in two gold spans; [0, 7) in none, although it crosses one and holds the others."""
+    """[2, 4) lies in two gold spans; [0, 7) lies in none, although it crosses one and holds the others."""
     group = depth_groups([(0, 0, 6, "A"), (0, 1, 6, "A"), (0, 5, 8, "A")])
     assert group((0, 2, 4, "B")) == "2"
     assert group((0, 0, 7, "A")) == "0"
@@ -86,7 +86,7 @@ def test_a_surface_is_seen_with_its_letter_case_and_any_label() -> None:
     assert group((0, 3, 5, "ORG")) == "seen"
     assert group((0, 0, 2, "LOC")) == "unseen"
     assert group((0, 4, 5, "LOC")) == "unseen"
-    assert group((0, 5, 6, "LOC")) == "unseen"  # in the training rows, but no entity there
+    assert group((0, 5, 6, "LOC")) == "unseen"  # it is in the training rows, but is no entity there
 
 
 def test_surfaces_need_training_rows() -> None:

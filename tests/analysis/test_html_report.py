@@ -1,4 +1,4 @@
-"""The report: self-contained, escaped, entities with their labels as text, values at thresholds."""
+"""The report: it is self-contained and escaped, shows entities with their labels as text, and values at thresholds."""
 
 import base64
 import json
@@ -27,7 +27,7 @@ WORDS = ["the", "<b>", "&", "University", "of", "New", "York", "opened", "today"
 
 
 class Tags(HTMLParser):
-    """Collects tags with their attributes, checks that they close, and all text."""
+    """Collects tags with their attributes and all text, and checks that the tags close."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ def test_context_is_cut_with_a_sign() -> None:
 
 
 def test_every_colour_has_a_style(tmp_path: Path) -> None:
-    """More labels than colours share them; a label without a style would be without a box."""
+    """When there are more labels than colours, labels share them; a label without a style would have no box."""
     colours = label_colours([f"L{place}" for place in range(NUM_COLOURS + 1)])
     assert colours["L0"] == colours[f"L{NUM_COLOURS}"] == 0
     text = write_report(tmp_path, title="T", facts={}, sections=[], scores={}).read_text(encoding="utf-8")
@@ -125,7 +125,7 @@ def test_every_colour_has_a_style(tmp_path: Path) -> None:
 
 
 def test_values_at_thresholds_worked_by_hand() -> None:
-    """0.9 is right, 0.5 wrong, 0.4 right, of two gold spans; 0.95 keeps none and has no precision."""
+    """There are two gold spans; 0.9 is right, 0.5 wrong and 0.4 right; 0.95 keeps nothing and has no precision."""
     curve = precision_recall_curve([0.9, 0.5, 0.4], [True, False, True], 2)
     values = values_at(curve, [0.0, 0.4, 0.45, 0.9, 0.95])
     assert [(entry["threshold"], entry["precision"], entry["recall"]) for entry in values] == [

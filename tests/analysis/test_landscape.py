@@ -45,14 +45,14 @@ def bits(model: SpanNERModel) -> dict[str, bytes]:
 
 
 def without_scores(spans: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Predicted spans as gold."""
+    """Predicted spans in the form of gold."""
     return [{name: span[name] for name in ("start", "end", "label")} for span in spans]
 
 
 def slow_point(
     model: SpanNERModel, tokenizer: PreTrainedTokenizerBase, rows: Rows, direction: dict[str, Tensor], distance: float
 ) -> tuple[float, float]:
-    """Loss and F1 of a moved copy, one row at a time."""
+    """Loss and F1 of a moved copy of the model, computed one row at a time."""
     moved = deepcopy(model)
     moved.load_state_dict(
         {name: value + distance * direction.get(name, torch.tensor(0)) for name, value in model.state_dict().items()}
@@ -71,7 +71,7 @@ def slow_point(
 def test_each_point_is_a_moved_copy_scored_row_by_row(
     random_tagger: RandomTagger, tokenizer: PreTrainedTokenizerBase, rows: Rows, method: str
 ) -> None:
-    """So no point depends on the batch, the split beside it or the point before; all splits share one direction.
+    """No point depends on the batch, the split beside it or the point before, and all splits share one direction.
 
     Gold is what the model itself finds, so that F1 is 1 in the middle.
     """
@@ -138,7 +138,7 @@ def test_randomness_that_a_method_draws_from_the_global_generator_is_the_same_at
 def test_an_error_leaves_weights_and_generators_as_they_were(
     tiny_model: TinyModel, tokenizer: PreTrainedTokenizerBase, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second point fails, when the weights are moved."""
+    """The second point fails at a moment when the weights are moved."""
     model = tiny_model()
     before, state = bits(model), torch.get_rng_state()
     own_loss, calls = landscape.loss_and_f1, []
@@ -159,7 +159,7 @@ def test_an_error_leaves_weights_and_generators_as_they_were(
 
 @every_method
 def test_the_direction_has_each_parameters_norm(tiny_model: TinyModel, method: str) -> None:
-    """Also biases and normalisation weights; a parameter of zeros stays."""
+    """This includes biases and normalisation weights; a parameter of zeros stays as it is."""
     parameters = dict(tiny_model(method).named_parameters())
     direction = random_direction(parameters, 3)
     assert direction.keys() == parameters.keys()
@@ -173,7 +173,7 @@ def test_the_direction_has_each_parameters_norm(tiny_model: TinyModel, method: s
 
 
 def test_half_precision_is_moved_in_float32_and_put_back(tiny_model: TinyModel) -> None:
-    """The moved weights are the rounded sum, the direction is no half."""
+    """The moved weights are the rounded sum, and the direction itself is not in half precision."""
     model = tiny_model().bfloat16()
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     direction = random_direction(before, 0)
@@ -193,12 +193,12 @@ def test_rows_may_be_a_generator(tiny_model: TinyModel, tokenizer: PreTrainedTok
 
 @pytest.mark.parametrize("points", [1, 50])
 def test_the_model_must_be_a_point(tiny_model: TinyModel, tokenizer: PreTrainedTokenizerBase, points: int) -> None:
-    """An even number of points has none at 0."""
+    """An even number of points would have none at 0."""
     with pytest.raises(ValueError, match=f"points must be odd and at least 3, got {points}"):
         loss_landscape(tiny_model(), tokenizer, {}, points=points)
 
 
 def test_a_split_without_rows_is_named(tiny_model: TinyModel, tokenizer: PreTrainedTokenizerBase, rows: Rows) -> None:
-    """Before anything is computed."""
+    """The error comes before anything is computed."""
     with pytest.raises(ValueError, match="every split must have rows, got none for dev"):
         loss_landscape(tiny_model(), tokenizer, {"train": rows, "dev": []})

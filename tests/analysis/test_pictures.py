@@ -1,4 +1,4 @@
-"""Pictures: what they show by hand, titles and units, colours, files that open, and no state shared by figures."""
+"""Pictures: what they show (by hand), titles and units, colours, files that open, and no state shared by figures."""
 
 import struct
 from collections.abc import Callable
@@ -87,7 +87,7 @@ def test_no_picture_leaves_global_state(make: Callable[[], Figure]) -> None:
 
 
 def test_reliability_shows_exact_intervals_and_counts() -> None:
-    """5 right of 10: Clopper and Pearson's interval is [0.1871, 0.8129]; 10 of 10 has 0.025^(1/10) = 0.6915 to 1."""
+    """Clopper and Pearson's intervals: 5 of 10 right give [0.1871, 0.8129], 10 of 10 0.025^(1/10) = 0.6915 to 1."""
     bins = calibration_error([0.35] * 10 + [0.95] * 10, [True, False] * 5 + [True] * 10)["bins"]
     upper, lower = reliability_picture({"raw": bins}, "title").axes
     _, _, (bars,) = upper.containers[0]
@@ -104,12 +104,12 @@ def test_reliability_sets_both_sides_side_by_side() -> None:
     assert (raw.get_text(), calibrated.get_text()) == ("raw", "calibrated")
     bars = figure.axes[1].patches
     ends = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in bars]
-    assert ends[9][1] == pytest.approx(ends[19][0])  # of the last bin
+    assert ends[9][1] == pytest.approx(ends[19][0])  # that of the last bin
     assert [bar.get_height() for bar in bars[10:]] == [0, 0, 3, 0, 0, 0, 0, 0, 0, 0]
 
 
 def test_a_threshold_keeps_the_scores_at_or_above_it() -> None:
-    """Down to 0.55 two of two are right, down to 0.15 three of four, from there to 0 three of five."""
+    """Down to 0.55 two of two are right, down to 0.15 three of four, and from there to 0 three of five."""
     upper, lower = threshold_picture(CURVE, None, "title").axes
     line = upper.get_lines()[0]
     assert list(line.get_xdata(orig=True)) == [0.95, 0.55, 0.15, 0.0]
@@ -123,7 +123,7 @@ def test_the_threshold_in_use_is_marked_once() -> None:
     upper, _ = threshold_picture(CURVE, 0.0, "title").axes
     marks = [line for line in upper.get_lines() if line.get_label() == "threshold in use"]
     assert [list(line.get_xdata()) for line in marks] == [[0.0, 0.0]]
-    assert upper.get_xlim()[0] < 0.0  # else it would hide behind the axis
+    assert upper.get_xlim()[0] < 0.0  # or else the axis would hide it
 
 
 def test_bars_of_groups_have_their_counts() -> None:

@@ -25,7 +25,7 @@ GOLD = [[{"start": 0, "end": 1, "label": "A"}, {"start": 2, "end": 3, "label": "
 
 
 def scores(score: float) -> dict[str, Any]:
-    """Of one right span with this score."""
+    """Scores of one right span with this score."""
     return score_spans([[GOLD[0][0] | {"score": score}]], GOLD)
 
 

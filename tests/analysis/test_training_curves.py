@@ -1,4 +1,4 @@
-"""Curves of a training from the Trainer's saved state."""
+"""The curves of a training, drawn from the state that the Trainer saved."""
 
 import json
 from collections.abc import Callable
@@ -27,19 +27,19 @@ CURVES = TrainingCurves(
 
 
 def save_state(folder: Path, history: Any) -> Path:
-    """A folder with a state of that history."""
+    """Write a folder with a state of that history."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "trainer_state.json").write_text(json.dumps({"epoch": 2.0, "log_history": history}), encoding="utf-8")
     return folder
 
 
 def test_logged_values_become_curves_over_epochs(tmp_path: Path) -> None:
-    """The mean over the whole training is no point of the curve."""
+    """The mean over the whole training is not a point of the curve."""
     assert training_curves(save_state(tmp_path, HISTORY)) == CURVES
 
 
 def test_the_last_checkpoint_counts_unless_the_folder_has_a_state(tmp_path: Path) -> None:
-    """By number, not by name; a checkpoint without a state and other folders are passed over."""
+    """The last one is found by number, not by name; a checkpoint without a state and other folders are passed over."""
     save_state(tmp_path / "checkpoint-9", HISTORY[:1])
     save_state(tmp_path / "checkpoint-10", HISTORY)
     save_state(tmp_path / "checkpoint-best", HISTORY[:1])
@@ -50,7 +50,7 @@ def test_the_last_checkpoint_counts_unless_the_folder_has_a_state(tmp_path: Path
 
 
 def test_no_state_and_nothing_logged_give_none(tmp_path: Path) -> None:
-    """Also for a folder that does not exist."""
+    """This also holds for a folder that does not exist."""
     assert training_curves(tmp_path) is None
     assert training_curves(tmp_path / "absent") is None
     assert training_curves(save_state(tmp_path, [])) is None
@@ -63,7 +63,10 @@ def test_they_are_what_the_trainer_logged(
     rows: list[dict[str, Any]],
     tmp_path: Path,
 ) -> None:
-    """The state saved at the end has all epochs; the checkpoint that is kept, the best, only those up to its own."""
+    """The state saved at the end has all epochs.
+
+    The checkpoint that is kept is the best one and has only the epochs up to its own.
+    """
     args = SpanNERTrainingArguments(
         output_dir=str(tmp_path), num_train_epochs=2, use_cpu=True, report_to="none", disable_tqdm=True
     )
@@ -92,14 +95,14 @@ def test_they_are_what_the_trainer_logged(
     ],
 )
 def test_a_malformed_field_is_named_with_its_file(tmp_path: Path, history: Any, message: str) -> None:
-    """Place in the list included."""
+    """The message also names the place in the list."""
     with pytest.raises(ValueError, match=message):
         training_curves(save_state(tmp_path, history))
 
 
 @pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b"[]"])
 def test_a_malformed_file_is_named(tmp_path: Path, content: bytes) -> None:
-    """Broken JSON, no UTF-8, no object."""
+    """The file holds broken JSON, is not UTF-8, or holds no object."""
     (tmp_path / "trainer_state.json").write_bytes(content)
     with pytest.raises(ValueError, match=r"trainer_state\.json"):
         training_curves(tmp_path)

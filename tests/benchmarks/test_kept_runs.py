@@ -1,4 +1,4 @@
-"""Kept predictions: each run of the results is there, gives its scores, and new runs take their place beside it."""
+"""Kept predictions: each run of the results is there and gives its scores, and new runs take their place beside it."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The tables of results: never stale, and made of the lines that they show."""
+"""The tables of results are never stale, and are made of the lines that they show."""
 
 from collections.abc import Callable
 from types import ModuleType
@@ -19,7 +19,7 @@ def run(**facts: Any) -> dict[str, Any]:
 
 
 def test_no_page_is_stale(tables: ModuleType) -> None:
-    """If it fails: python benchmarks/results_tables.py."""
+    """If this fails, run: python benchmarks/results_tables.py."""
     stale = [page for page in tables.PAGES if tables.with_tables(page.read_text(encoding="utf-8")) != page.read_text()]
     assert not stale
 
@@ -30,7 +30,7 @@ def test_every_table_is_shown_somewhere(tables: ModuleType) -> None:
 
 
 def test_seeds_of_a_run_share_a_row_of_means(tables: ModuleType) -> None:
-    """F1 33.3 and 66.7 have the mean 50.0, ECE .05 and .15 the mean .1."""
+    """The mean of F1 33.3 and 66.7 is 50.0, and the mean of ECE .05 and .15 is .1."""
     runs = [run(), run(seed=2, overall_f1=2 / 3, overall_ece=0.15), run(method="locate_and_label")]
     lines = tables.runs_table(runs, with_method=True).splitlines()
     assert lines[2:] == [

@@ -1,4 +1,4 @@
-"""Fits of the three maps against worked values and slow twins, fallback of labels, and the fingerprint of rows."""
+"""Fits of the three maps against worked values and slow twins, the fallback of labels, and the fingerprint of rows."""
 
 from itertools import pairwise
 from typing import Any
@@ -28,7 +28,7 @@ PAIRS = st.lists(st.tuples(st.sampled_from([0.0, 0.1, 0.25, 0.4, 0.5, 0.75, 0.9,
 
 
 def arrays(pairs: list[tuple[float, bool]]) -> tuple[np.ndarray, np.ndarray]:
-    """Scores and flags of pairs."""
+    """Scores and flags of the pairs, as arrays."""
     return np.array([score for score, _ in pairs]), np.array([flag for _, flag in pairs], dtype=bool)
 
 
@@ -45,12 +45,12 @@ def predictions(num: int, label: str, *, share: float, score: float = 0.8) -> Sc
 
 
 def joined(*parts: ScoredPredictions) -> ScoredPredictions:
-    """All predictions of several sets."""
+    """All predictions of several sets together."""
     return ScoredPredictions(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def test_temperature_worked_by_hand() -> None:
-    """Scores of 0.9 that are right in 3 of 4 cases: the best map gives 3 / 4, so ln 9 / T = ln 3 and T = 2."""
+    """Scores of 0.9 are right in 3 of 4 cases, so the best map gives 3 / 4; then ln 9 / T = ln 3 and T = 2."""
     scores, correct = np.full(4, 0.9), np.array([True, True, False, True])
     assert fitted_temperature(scores, correct)["temperature"] == pytest.approx(2.0, abs=1e-3)
 
@@ -62,9 +62,10 @@ def test_temperature_stays_within_its_range_where_no_optimum_exists() -> None:
 
 
 def test_platt_worked_by_hand() -> None:
-    """Six right of eight at 0.8, two of eight at 0.2: targets 9 / 10 and 1 / 10 give means 0.7 and 0.3.
+    """Six of eight are right at 0.8 and two of eight at 0.2.
 
-    The line through (logit 0.8, logit 0.7) and (logit 0.2, logit 0.3) has intercept 0.
+    The targets 9 / 10 and 1 / 10 give the means 0.7 and 0.3. The line through (logit 0.8, logit 0.7) and (logit 0.2,
+    logit 0.3) has intercept 0.
     """
     scores = np.repeat([0.8, 0.2], 8)
     correct = np.tile(np.arange(8) < 6, 2) ^ np.repeat([False, True], 8)
@@ -82,14 +83,14 @@ def test_known_lines_are_found_again() -> None:
 
 
 def test_isotonic_worked_by_hand() -> None:
-    """Shares 0, 1, 0, 1 of rising scores: the middle two are pooled to 1 / 2."""
+    """Rising scores have the shares 0, 1, 0 and 1, and the middle two are pooled to 1 / 2."""
     fitted = fitted_isotonic(np.array([0.1, 0.2, 0.3, 0.4]), np.array([False, True, False, True]))
     assert fitted == {"scores": [0.1, 0.2, 0.3, 0.4], "probabilities": [0.0, 0.5, 0.5, 1.0]}
 
 
 @given(PAIRS)
 def test_isotonic_is_the_min_max_formula(pairs: list[tuple[float, bool]]) -> None:
-    """The value at a score is the largest mean that ends there over all starts below, of the smallest over all ends."""
+    """For each start up to a score take the smallest mean over all later ends; the largest of these is the value."""
     scores, correct = arrays(pairs)
     points = np.unique(scores)
     fitted = fitted_isotonic(scores, correct)

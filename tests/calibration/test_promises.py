@@ -26,19 +26,19 @@ PAIRS = st.lists(st.tuples(st.sampled_from([0.0, 0.2, 0.5, 0.5, 0.85, 0.9, 1.0])
 
 
 def is_sure(successes: int, trials: int, target: float, delta: float) -> bool:
-    """Whether chance gives so many successes at the target with probability delta at most, in exact fractions."""
+    """Whether the probability of so many successes by chance, at the target, is delta at most, in exact fractions."""
     rate = Fraction(target)
     tail = sum(comb(trials, k) * rate**k * (1 - rate) ** (trials - k) for k in range(successes, trials + 1))
     return tail <= Fraction(delta)
 
 
 def allowed_share(delta: float) -> float:
-    """Share of broken promises that chance alone may show: delta and three standard errors."""
+    """The share of broken promises that chance alone may show: delta and three standard errors."""
     return delta + 3 * (delta * (1 - delta) / NUM_DRAWS) ** 0.5
 
 
 def test_precision_worked_by_hand() -> None:
-    """All right: 0.9 ** 29 = 0.0471 lies below 0.05 and 0.9 ** 28 = 0.0523 does not."""
+    """All are right: 0.9 ** 29 = 0.0471 lies below 0.05, while 0.9 ** 28 = 0.0523 does not."""
     scores, grid = [0.8] * 28 + [0.6], [0.7, 0.5]
     assert precision_threshold([0.8] * 29, [True] * 29, grid, target=0.9, delta=0.05) == 0.5
     assert precision_threshold([0.8] * 28, [True] * 28, grid, target=0.9, delta=0.05) is None
@@ -48,7 +48,7 @@ def test_precision_worked_by_hand() -> None:
 
 
 def test_the_sequence_ends_at_the_first_failure() -> None:
-    """30 right ones at 0.9, then 30 wrong ones at 0.6, then 1,000 right ones at 0.3, which come too late."""
+    """There are 30 right ones at 0.9, then 30 wrong ones at 0.6, then 1,000 right ones at 0.3, which come too late."""
     scores = [0.9] * 30 + [0.6] * 30 + [0.3] * 1_000
     correct = [True] * 30 + [False] * 30 + [True] * 1_000
     assert precision_threshold(scores, correct, [0.2, 0.5, 0.7, 0.9], target=0.9, delta=0.05) == 0.7
@@ -56,7 +56,7 @@ def test_the_sequence_ends_at_the_first_failure() -> None:
 
 
 def test_recall_worked_by_hand() -> None:
-    """29 of 29 found at 0.8 promise recall 0.9 up to 0.8; with one not found, 28 of 29 do not: 0.1996 > 0.05."""
+    """29 of 29 found at 0.8 promise recall 0.9 up to 0.8; with one not found, 28 of 29 do not, as 0.1996 > 0.05."""
     assert recall_threshold([0.8] * 29, [0.0, 0.5, 0.8, 0.81], target=0.9, delta=0.05) == 0.8
     assert recall_threshold([0.8] * 28 + [-1.0], target=0.9, delta=0.05) is None
     assert recall_threshold([], target=0.9, delta=0.05) is None
@@ -72,14 +72,14 @@ def test_precision_is_that_of_the_slow_twin(pairs: list[tuple[float, bool]], tar
         expected = threshold
     scores, correct = [score for score, _ in pairs], [flag for _, flag in pairs]
     assert precision_threshold(scores, correct, GRID, target=target, delta=delta) == expected
-    grid = [0.0, 0.5, 0.85]  # starts where there are predictions
+    grid = [0.0, 0.5, 0.85]  # it starts where there are predictions
     lowest = precision_threshold(scores, correct, grid, target=target, delta=delta)
     passed = [t for t in grid if is_sure(*counts(pairs, t), target, delta)]
     assert lowest == min((t for t in grid if all(other in passed for other in grid if other >= t)), default=None)
 
 
 def counts(pairs: list[tuple[float, bool]], threshold: float) -> tuple[int, int]:
-    """Right ones and all, of the pairs that reach the threshold."""
+    """The number of right pairs and of all pairs among those that reach the threshold."""
     above = [flag for score, flag in pairs if score >= threshold]
     return sum(above), len(above)
 
@@ -105,9 +105,10 @@ def test_the_test_is_the_clopper_pearson_bound(pair: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize(("target", "delta"), [(0.9, 0.05), (0.95, 0.05), (0.9, 0.2)])
 def test_promised_precision_is_kept(target: float, delta: float) -> None:
-    """Right with probability = score, uniform on [0, 1]: the precision above t is (1 + t) / 2, the grid fixed.
+    """Each is right with probability equal to its score.
 
-    The grid is fine and ends above the boundary 2 target - 1 only by chance, so broken promises do occur.
+    Scores are uniform on [0, 1], so the precision above t is (1 + t) / 2, and the grid is fixed. It is fine and ends
+    above the boundary 2 target - 1 only by chance, so broken promises do occur.
     """
     random = np.random.default_rng(1)
     grid = np.linspace(0.96, 0.0, 97).tolist()
@@ -123,9 +124,10 @@ def test_promised_precision_is_kept(target: float, delta: float) -> None:
 
 
 def test_the_promise_is_kept_with_a_grid_laid_by_other_scores() -> None:
-    """400 predictions lay the grid and 400 are tested: right in 97 % of cases at 0.9 and in 70 % at 0.4.
+    """400 predictions lay the grid and 400 others are tested.
 
-    Half of them each, so all together have precision 0.835, and only a threshold above 0.4 keeps 0.9.
+    Half of them are right in 97 % of cases, with scores of 0.9, and half in 70 %, with scores of 0.4. So all together
+    have precision 0.835, and only a threshold above 0.4 keeps 0.9.
     """
     random = np.random.default_rng(2)
     num_broken = num_promises = 0
@@ -137,7 +139,7 @@ def test_the_promise_is_kept_with_a_grid_laid_by_other_scores() -> None:
         threshold = precision_threshold(scores[400:], correct[400:], grid, target=0.9, delta=0.05)
         if threshold is not None:
             num_promises += 1
-            share = np.clip((0.5 - threshold) / 0.2, 0, 1)  # of the low ones above the threshold
+            share = np.clip((0.5 - threshold) / 0.2, 0, 1)  # those of the low ones above the threshold
             high = np.clip((1.0 - threshold) / 0.2, 0, 1)
             num_broken += (0.97 * high + 0.7 * share) / (high + share) < 0.9
     assert num_promises > 0.9 * NUM_DRAWS
@@ -159,7 +161,7 @@ def test_promised_recall_is_kept() -> None:
 
 
 def test_a_grid_starts_where_four_times_the_fewest_are_expected_and_ends_at_zero() -> None:
-    """For 0.9 and 0.05 the fewest are 29, so of 1,000 tested ones 116: here the 116th of 1,000 scores."""
+    """For 0.9 and 0.05 the fewest are 29, so the grid starts at the 116th of the 1,000 tested scores."""
     scores = np.arange(1, 1_001) / 1_000
     grid = score_grid(scores, 1_000, target=0.9, delta=0.05)
     assert grid[0] == pytest.approx(0.885)
@@ -169,7 +171,7 @@ def test_a_grid_starts_where_four_times_the_fewest_are_expected_and_ends_at_zero
 
 
 def columns(*parts: tuple[int, float, bool, str]) -> ScoredPredictions:
-    """Predictions, each part as many of one score, rightness and label."""
+    """Predictions in parts; those of a part have one score, one rightness and one label."""
     counts = [part[0] for part in parts]
     return ScoredPredictions(*(np.repeat([part[place] for part in parts], counts) for place in (1, 2, 3)))
 
@@ -177,8 +179,9 @@ def columns(*parts: tuple[int, float, bool, str]) -> ScoredPredictions:
 def test_promises_of_all_labels_and_of_each() -> None:
     """A score of 0.75 has log-odds ln 3; halved, A's is sqrt(3) / (1 + sqrt(3)) = 0.634, and B's 0.755 stays.
 
-    Precision: A has 100 right ones; B's 20 are fewer than the 29 that 0.9 needs. Recall: 100 of A's 110 gold entities
-    are found, so 0.8 holds up to 0.63 of the grid in hundredths; B's 20 of 20 hold 0.8 (0.8 ** 20 = 0.012) up to 0.75.
+    For precision, A has 100 right ones, while B's 20 are fewer than the 29 that 0.9 needs. For recall, 100 of A's 110
+    gold entities are found, so 0.8 holds up to 0.63 of the grid in hundredths; B's 20 of 20 hold 0.8 (0.8 ** 20 =
+    0.012) up to 0.75.
     """
     source = {"name": "dev", "num_rows": 1, "fingerprint": "ab"}
     maps = {"A": {"temperature": 2.0}}

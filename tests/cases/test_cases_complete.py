@@ -1,4 +1,4 @@
-"""No case is forgotten: each is run by a test of this folder, or skipped there with the reason."""
+"""No case is forgotten: a test of this folder runs it, or skips it there with the reason."""
 
 import ast
 import json

@@ -32,7 +32,7 @@ def spans_of(row: Row) -> list[list[Any]]:
 
 
 def surfaces_of(row: Row) -> list[tuple[str, str]]:
-    """Words of each entity joined by blanks, with the label."""
+    """The words of each entity, joined by blanks, with its label."""
     return [(" ".join(row["tokens"][start:end]), label) for start, end, label in spans_of(row)]
 
 
@@ -42,7 +42,7 @@ def assert_mentions(error: pytest.ExceptionInfo[Exception], texts: list[str]) ->
 
 @pytest.mark.parametrize("case", ["D-01", "D-03", "D-04", "D-05"], indirect=True)
 def test_column_files(case: Case, case_files: Path) -> None:
-    """Of several allowed answers the first is ours: the scheme is guessed, and right."""
+    """Where several answers are allowed, ours is the first: the scheme is guessed, and the guess is right."""
     for item, expected in zip(case["input"]["items"], case["expected"]["items"], strict=True):
         if item.get("format", "conll") != "conll":
             continue
@@ -86,7 +86,7 @@ def test_hidden_line_separators_stay_inside_a_text(case: Case, case_files: Path)
 
 @pytest.mark.parametrize("case", ["D-06"], indirect=True)
 def test_doubtful_character_spans(case: Case, case_files: Path, tmp_path: Path) -> None:
-    """Each line alone, in its place; then all of them with what is wrong dropped, and counted."""
+    """Each line is read alone, in its place; then all are read with what is wrong dropped and counted."""
     path = path_of(case["input"]["items"][0], case_files)
     lines = path.read_bytes().split(b"\n")[: len(case["expected"]["per_line"])]
     for place, (line, verdict) in enumerate(zip(lines, case["expected"]["per_line"], strict=True)):
@@ -150,7 +150,7 @@ def test_methods_say_how_many_labels_of_one_span_they_lose(
 
 @pytest.mark.parametrize("case", ["D-08"], indirect=True)
 def test_brat_pairs(case: Case, case_files: Path) -> None:
-    """Of the two allowed answers to offsets that do not fit Windows newlines ours is the error."""
+    """Of the two answers that are allowed to offsets that do not fit Windows newlines, ours is the error."""
     first, second = case["expected"]["items"]
     for policy in case["input"]["policies"]:
         expected, report = first[policy], ReadReport()

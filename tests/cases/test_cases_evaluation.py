@@ -14,7 +14,7 @@ NAMES = ("precision", "recall", "f1")
 
 
 def spans(texts: list[list[list[Any]]]) -> list[list[dict[str, Any]]]:
-    """Spans of texts as the metric takes them; a score takes no part here."""
+    """Spans of texts as the metric takes them; the score has no part here."""
     return [
         [{"start": start, "end": end, "label": label, "score": 0.5} for start, end, label in text] for text in texts
     ]
@@ -45,7 +45,7 @@ def test_micro_macro_and_counts(case: Case) -> None:
 
 @pytest.mark.parametrize("case", ["E-03"], indirect=True)
 def test_undefined_ratios_take_zero_division(case: Case) -> None:
-    """One label at most, so micro, macro and boundary-only agree."""
+    """There is one label at most, so micro, macro and boundary-only scores agree."""
     for item, answers in zip(case["input"]["items"], case["expected"]["items"], strict=True):
         predicted, gold = spans(item["predictions"]), spans(item["references"])
         for zero_division, expected in zip(case["input"]["zero_division"], answers, strict=True):

@@ -36,12 +36,12 @@ def tagger(random_tagger: Callable[..., SpanNERPipeline], method: str, kind: str
 
 @pytest.fixture(scope="module")
 def perfect(perfect_pipeline: Callable[..., Any], method: str, kind: str) -> Any:
-    """A pipeline that finds the gold it is given, of texts that are read one by one."""
+    """A pipeline that finds the gold it is given, in texts that are read one by one."""
     return perfect_pipeline(kind, method)
 
 
 def difference(answers: list[Entities], expected: list[Entities]) -> float:
-    """Largest difference of a score between entities that are otherwise equal and in the same order."""
+    """The largest difference of a score between entities that are otherwise equal and in the same order."""
     without_scores = [[[{**entity, "score": 0} for entity in text] for text in texts] for texts in (answers, expected)]
     assert without_scores[0] == without_scores[1]
     scores = [[entity["score"] for text in texts for entity in text] for texts in (answers, expected)]
@@ -52,7 +52,7 @@ def difference(answers: list[Entities], expected: list[Entities]) -> float:
 def test_answers_do_not_depend_on_neighbours(
     case: Case, tagger: SpanNERPipeline, record_property: Callable[[str, Any], None]
 ) -> None:
-    """The case's texts as it says; then unlike ones in another order, of which every candidate is compared.
+    """The case's texts come as it says, then unlike ones in another order, and all their candidates are compared.
 
     The largest difference of a score is recorded.
     """
@@ -73,7 +73,7 @@ def test_answers_do_not_depend_on_neighbours(
 
 @pytest.mark.parametrize("case", ["I-02"], indirect=True)
 def test_one_text_and_lists_of_texts(case: Case, perfect: Any) -> None:
-    """Items 0 to 3, with the case's own spans; plain values."""
+    """Items 0 to 3 are run with the case's own spans, and all values are plain."""
     for text, spans in case["input"]["oracle_spans"].items():
         entities = [dict(zip(("start", "end", "label"), span, strict=True)) for span in spans]
         answer = perfect.run_text(text, entities)
@@ -87,7 +87,10 @@ def test_one_text_and_lists_of_texts(case: Case, perfect: Any) -> None:
 
 @pytest.mark.parametrize("case", ["I-02"], indirect=True)
 def test_tuples_generators_and_columns(case: Case, tagger: SpanNERPipeline) -> None:
-    """Items 2, 4, 5 and 6; a generator is read lazily, so one without an end gives its first answers."""
+    """These are items 2, 4, 5 and 6.
+
+    A generator is read lazily, so even one without an end gives its first answers.
+    """
     expected = [tagger(ANA), tagger(OSLO)]
     assert expected[0]
     tolerance = 1e-5
@@ -113,7 +116,7 @@ def test_tuples_generators_and_columns(case: Case, tagger: SpanNERPipeline) -> N
 
 @pytest.mark.parametrize("case", ["I-02"], indirect=True)
 def test_words_need_the_switch(case: Case, perfect: Any) -> None:
-    """Items 7 and 8."""
+    """These are items 7 and 8."""
     words = [ANA.split(), OSLO.split()]
     first, second = (
         perfect.run([text_words], spans, pretokenized=True)[0]
@@ -129,7 +132,7 @@ def test_words_need_the_switch(case: Case, perfect: Any) -> None:
 
 @pytest.mark.parametrize("case", ["I-02"], indirect=True)
 def test_what_is_no_text_is_named_by_its_position(case: Case, tagger: SpanNERPipeline) -> None:
-    """Item 9."""
+    """This is item 9."""
     for item, position in ((None, 0), (3, 0), (b"Ana", 0), ({"text": "Ana"}, 0), ([ANA, None], 1), ([b"Ana"], 0)):
         with pytest.raises(TypeError, match=f"position {position} must be a text, got"):
             tagger(item)
@@ -137,7 +140,7 @@ def test_what_is_no_text_is_named_by_its_position(case: Case, tagger: SpanNERPip
 
 @pytest.mark.parametrize("case", ["I-03"], indirect=True)
 def test_threshold_overlap_and_ties(case: Case) -> None:
-    """The threshold acts before, as candidates that pass it."""
+    """The threshold acts first: what takes part are the candidates that pass it."""
     names = sorted({label for _, _, label, _ in case["input"]["candidates"]}, reverse=True)
     id2label = dict(enumerate(names))
     candidates = [
@@ -157,7 +160,7 @@ def test_threshold_overlap_and_ties(case: Case) -> None:
 
 @pytest.mark.parametrize("case", ["I-04"], indirect=True)
 def test_threads_share_a_pipeline(case: Case, tagger: SpanNERPipeline) -> None:
-    """Texts of several lengths and settings at once: each answer as if alone, also when it is asked again."""
+    """Texts of several lengths and settings run at once; each answer is as if alone, also when asked again."""
     num_threads, num_calls = case["input"]["threads"], case["input"]["calls_per_thread"]
     settings = ({"threshold": 0.0}, {"threshold": 0.4}, {"overlap": "any"})
     calls = list(itertools.product((ANA, OSLO, "a b c " * 4, "", [ANA, OSLO]), settings))
@@ -219,7 +222,7 @@ def test_inference_is_without_dropout_and_gradients_on_the_device_of_the_model(
 def test_an_accelerator_that_is_not_there_is_an_error(
     device: str | int, case: Case, tagger: SpanNERPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not a fallback in silence, which the library has for a number; the message is torch's or ours."""
+    """There is no silent fallback, which the library has for a number; the message is torch's or ours."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises((AssertionError, RuntimeError, ValueError), match="(?i)CUDA|accelerator|NVIDIA driver"):
         SpanNERPipeline(model=tagger.model, tokenizer=tagger.tokenizer, device=device)

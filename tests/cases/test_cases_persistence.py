@@ -32,7 +32,7 @@ def tagger(random_tagger: Callable[..., SpanNERPipeline], method: str) -> SpanNE
 
 @pytest.fixture
 def saved(tagger: SpanNERPipeline, tmp_path: Path) -> Path:
-    """Folder of a saved model and its tokenizer."""
+    """A folder with a saved model and its tokenizer."""
     tagger.model.save_pretrained(tmp_path / "saved")
     tagger.tokenizer.save_pretrained(tmp_path / "saved")
     return tmp_path / "saved"
@@ -56,9 +56,10 @@ def test_a_moved_folder_predicts_the_same_without_its_encoder(
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> None:
-    """By the standard call, which needs no trust once the package is imported (P-03); no network in any test.
+    """The standard call needs no trust once the package is imported (P-03); no test uses the network.
 
-    Weights in the file's own memory may round otherwise; a copy lies as the model did, and its scores are bit-equal.
+    Weights in the file's own memory may round otherwise; a copy lies in memory as the model did, so its scores are
+    bit-equal.
     """
     labels = case["input"]["labels"]
     settings = {name: case["input"]["extra_settings"][name] for name in ("threshold", "temperature")}
@@ -86,7 +87,7 @@ def test_a_moved_folder_predicts_the_same_without_its_encoder(
 
 @pytest.mark.parametrize("case", ["P-01"], indirect=True)
 def test_thresholds_by_label_are_kept(case: Case, tagger: SpanNERPipeline, saved: Path) -> None:
-    """The project names labels, which are strings in JSON too; the case's numbers as names are refused."""
+    """The project names labels, which are strings in JSON too; the case's numbers are refused as names."""
     by_label = dict(zip(tagger.model.config.label2id, (0.25, 0.5, 1), strict=True))
     AutoConfig.from_pretrained(saved, threshold=by_label).save_pretrained(saved)
     assert AutoConfig.from_pretrained(saved).threshold == by_label
@@ -96,7 +97,7 @@ def test_thresholds_by_label_are_kept(case: Case, tagger: SpanNERPipeline, saved
 
 @pytest.mark.parametrize("case", ["P-02"], indirect=True)
 def test_missing_extra_and_misshapen_tensors(case: Case, method: str, saved: Path, messages: list[str]) -> None:
-    """Items 0, 1 and 2, on the saved model in turn."""
+    """Items 0, 1 and 2 are run on the saved model in turn."""
     name = next(name for name in load_file(saved / "model.safetensors") if not name.startswith("word_encoder."))
     rewrite(saved, lambda tensors: tensors.update({"stranger.weight": torch.zeros(2)}))
     AutoModel.from_pretrained(saved)
@@ -115,7 +116,7 @@ def test_missing_extra_and_misshapen_tensors(case: Case, method: str, saved: Pat
 
 @pytest.mark.parametrize("case", ["P-02"], indirect=True)
 def test_a_head_for_other_labels(case: Case, saved: Path, messages: list[str]) -> None:
-    """Item 2 as the case has it: the weights of three types, a configuration of two."""
+    """Item 2 is run as the case has it: the weights of three types and a configuration of two."""
     rewrite_config(saved, id2label={"0": "A", "1": "B"}, label2id={"A": 0, "B": 1})
     with pytest.raises(ValueError, match=r"shapes of \d+ weights mismatch .*ignore_mismatched_sizes=True"):
         AutoModel.from_pretrained(saved)
@@ -128,7 +129,7 @@ def test_a_head_for_other_labels(case: Case, saved: Path, messages: list[str]) -
 def test_parameters_that_share_storage(
     case: Case, tagger: SpanNERPipeline, method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Item 3: declared as tied they are saved once, loaded and still shared; undeclared, refused with both names."""
+    """Item 3: declared as tied, they are saved once and still shared when loaded; undeclared, an error names both."""
     shared, origin = (f"word_encoder.encoder.encoder.layer.{place}.output.dense.weight" for place in (1, 0))
     parent, _, leaf = shared.rpartition(".")
     monkeypatch.setattr(METHODS[method], "_tied_weights_keys", {shared: origin})
@@ -149,7 +150,7 @@ def test_parameters_that_share_storage(
 
 @pytest.mark.parametrize("case", ["P-02"], indirect=True)
 def test_an_encoder_and_a_cut_file(case: Case, method: str, saved: Path, tiny_encoder: Path) -> None:
-    """Items 4 and 5: an encoder with its own configuration, one that claims a span model; a file of 100 bytes."""
+    """Items 4 and 5: an encoder with its own configuration, one that claims a span model, and a file of 100 bytes."""
     with pytest.raises(ValueError, match="from_encoder"):
         METHODS[method].from_pretrained(tiny_encoder)
     path = saved / "model.safetensors"
@@ -164,7 +165,7 @@ def test_an_encoder_and_a_cut_file(case: Case, method: str, saved: Path, tiny_en
 
 @pytest.mark.parametrize("case", ["P-03"], indirect=True)
 def test_a_configuration_of_another_version(case: Case, saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Items 0, 1 and 2: each field in turn not there yet; a key of later; a later major version."""
+    """Items 0, 1 and 2: each field in turn is missing, a key is of a later version, and the major version is later."""
     whole = AutoConfig.from_pretrained(saved)
     default = type(whole)(id2label=whole.id2label, encoder_config=whole.encoder_config)
     text = (saved / "config.json").read_text(encoding="utf-8")
@@ -229,7 +230,10 @@ except ImportError as error:
 def test_without_trust_and_without_an_optional_dependency(
     case: Case, random_tagger: Callable[..., SpanNERPipeline], tmp_path: Path
 ) -> None:
-    """Items 3 and 4, in a process without this package; DiffusionNER is the method with an optional dependency."""
+    """Items 3 and 4 run in a process without this package.
+
+    DiffusionNER is the method that has an optional dependency.
+    """
     tagger = random_tagger("diffusion_ner")
     tagger.save_pretrained(tmp_path / "model")
     run = subprocess.run(

@@ -17,7 +17,7 @@ from transformers import AutoConfig, AutoModel
 from hf_spanner import METHODS, Recipe, SpanNERModel, load_rows
 
 Case = dict[str, Any]
-# Fields of the case that some methods have, under another name; `method` is a value of recipes.
+# Fields of the case that some methods have under another name; `method` is a value of recipes.
 NOT_OURS = ("max_span_length", "method", "num_proposals")
 
 
@@ -33,14 +33,14 @@ class Bomb:
 
 @pytest.fixture
 def saved(tiny_model: Callable[..., SpanNERModel], method: str, tmp_path: Path) -> Path:
-    """Folder of a saved model."""
+    """A folder with a saved model."""
     tiny_model(method).save_pretrained(tmp_path / "saved")
     return tmp_path / "saved"
 
 
 @pytest.mark.parametrize("case", ["S-01"], indirect=True)
 def test_pickled_weights_are_refused(case: Case, saved: Path, tmp_path: Path) -> None:
-    """Item 0."""
+    """This is item 0."""
     marker = tmp_path / "marker.txt"
     (saved / "model.safetensors").unlink()
     torch.save({"weight": Bomb(marker)}, saved / "pytorch_model.bin")
@@ -51,7 +51,7 @@ def test_pickled_weights_are_refused(case: Case, saved: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize("case", ["S-01"], indirect=True)
 def test_a_recipe_runs_no_tags(case: Case, tmp_path: Path) -> None:
-    """Items 1 and 9: a tag, and a method that is a path."""
+    """Item 1 is a tag, and item 9 is a method that is a path."""
     path = tmp_path / "recipe.yaml"
     path.write_text(case["input"]["items"][1]["yaml"], encoding="utf-8")
     with pytest.raises(ValueError, match="is not plain YAML"):
@@ -67,7 +67,7 @@ def test_a_recipe_runs_no_tags(case: Case, tmp_path: Path) -> None:
 def test_code_of_another_repository_is_not_fetched_without_trust(
     case: Case, saved: Path, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Item 2."""
+    """This is item 2."""
     fetched = []
     for name in ("get_class_from_dynamic_module", "get_cached_module_file"):
         monkeypatch.setattr(f"transformers.dynamic_module_utils.{name}", lambda *args, **_: fetched.append(args))
@@ -82,7 +82,7 @@ def test_code_of_another_repository_is_not_fetched_without_trust(
 
 @pytest.mark.parametrize("case", ["S-01"], indirect=True)
 def test_absurd_values_are_refused_before_weights_are_read(case: Case, method: str, tmp_path: Path) -> None:
-    """Items 3 to 8 and 10; the folder has no weights at all, so an error about the field can only come first."""
+    """Items 3 to 8 and 10 are run in a folder without weights, so an error about the field can only come first."""
     for item in case["input"]["items"][3:]:
         ((name, value), *others) = item["config"].items()
         name = facts_of(method).names_in_cases.get(name, name)
@@ -105,7 +105,7 @@ def test_fields_that_the_project_has_not(item: int, case: Case) -> None:
 
 
 def archive(item: Case, folder: Path) -> Path:
-    """An archive with the members of the case."""
+    """An archive that holds the members of the case."""
     path = folder / f"corpus.{item['type']}"
     if item["type"] == "zip":
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
@@ -142,7 +142,7 @@ def test_archives_are_no_data_and_nothing_of_them_is_written(item: int, case: Ca
 @pytest.mark.parametrize("case", ["S-02"], indirect=True)
 @pytest.mark.parametrize("suffix", [".ann", ".txt"])
 def test_a_link_of_a_brat_folder_that_leads_outside(suffix: str, case: Case, tmp_path: Path) -> None:
-    """Item 5, also where malformed data may be dropped."""
+    """Item 5 is refused even where malformed data may be dropped."""
     folder, outside = tmp_path / "corpus", tmp_path / f"secret{suffix}"
     folder.mkdir()
     (folder / "a.txt").write_text("Ana", encoding="utf-8")
@@ -157,7 +157,7 @@ def test_a_link_of_a_brat_folder_that_leads_outside(suffix: str, case: Case, tmp
 
 @pytest.mark.parametrize("case", ["S-02"], indirect=True)
 def test_a_recipe_and_a_split_name_no_file_outside(case: Case, tmp_path: Path) -> None:
-    """Item 6, and the same by the name of a split."""
+    """Item 6 is run as it is, and with the same given as the name of a split."""
     (tmp_path / "corpus").mkdir()
     for path in (tmp_path / "secret.conll", tmp_path / "corpus" / "train.conll"):
         path.write_text("Ana B-PER\n", encoding="utf-8")

@@ -30,13 +30,13 @@ def tagger(random_tagger: Callable[..., SpanNERPipeline], method: str, kind: str
 
 
 def built(item: Case) -> str:
-    """The text of a case, written out or built from its recipe."""
+    """The text of a case, which is written out or built from its recipe."""
     recipe = item.get("build")
     return item["text"] if recipe is None else recipe["char"] * recipe["times"] + recipe["then"]
 
 
 def named(entities: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Entities under the names of the cases."""
+    """Entities with their fields named as the cases name them."""
     return [
         {"start": entity["start"], "end": entity["end"], "label": entity["entity_group"], "text": entity["word"]}
         for entity in entities
@@ -53,7 +53,7 @@ def test_entities_come_back_unchanged(case: Case, perfect: Any) -> None:
 
 @pytest.mark.parametrize("case", ["T-10"], indirect=True)
 def test_special_strings_of_a_text_are_plain_text(case: Case, kind: str, encoder_folders: dict[str, Path]) -> None:
-    """No more special tokens than for the text x, which has those of every text, one before and one behind."""
+    """There are no more special tokens than for the text x, which has one before and one after, as every text has."""
     tokenizer = AutoTokenizer.from_pretrained(encoder_folders[kind])
     tokenize = WordTokenizer(tokenizer, 127)
     special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
@@ -65,7 +65,7 @@ def test_special_strings_of_a_text_are_plain_text(case: Case, kind: str, encoder
 
 @pytest.mark.parametrize("case", ["T-04"], indirect=True)
 def test_words_without_tokens_shift_no_index(case: Case, perfect: Any, kind: str) -> None:
-    """The tokenizers differ in which words have no token, never in which word is which; WordPiece's are the case's."""
+    """The tokenizers differ in which words have no token, never in which word is which; the case has WordPiece's."""
     reader = perfect.pipeline.reader
     tokenize = reader.word_tokenizer
     expected = zip(case["expected"]["spans"], case["expected"]["reported_unlearnable"], strict=True)
@@ -99,7 +99,7 @@ def test_blank_texts_give_nothing_and_shift_nothing(case: Case, tagger: SpanNERP
 def test_entity_across_the_edge_of_a_window(
     case: Case, perfect_pipeline: Callable[..., Any], method: str, kind: str
 ) -> None:
-    """The filler is a letter, since a case's word is one piece only for its own tokenizer, and offsets move with it."""
+    """The filler is a letter, since a case's word is one piece only for its own tokenizer; offsets move with it."""
     for item, expected in zip(case["input"]["items"], case["expected"]["entities"], strict=True):
         recipe = item["build"]
         text = " ".join(["a"] * recipe["n_before"] + [recipe["entity"]] + ["b"] * recipe["n_after"])
@@ -112,7 +112,7 @@ def test_entity_across_the_edge_of_a_window(
 
 @pytest.mark.parametrize("case", ["T-06"], indirect=True)
 def test_entity_across_the_edge_of_the_whole_encoder(case: Case, perfect: Any) -> None:
-    """At a limit of 512 tokens: the default window is all that the encoder's positions allow."""
+    """At a limit of 512 tokens the default window is all that the encoder's positions allow."""
     limit = perfect.model.config.window_size
     assert limit == 512 - 2 - perfect.model.config.num_prompts
     for num_before in (limit - 1, limit, limit + 1):
@@ -124,7 +124,7 @@ def test_entity_across_the_edge_of_the_whole_encoder(case: Case, perfect: Any) -
 
 @pytest.mark.parametrize("case", ["T-09"], indirect=True)
 def test_pieces_with_a_blank_before_the_word(case: Case, perfect: Any) -> None:
-    """As a function of the case's pieces, and by every tokenizer, whose pieces the pipeline never asks."""
+    """The spans come from `trim_span` on the case's pieces, and from every tokenizer, whose pieces nothing asks for."""
     expected = zip(case["expected"]["char_spans"], case["expected"]["surfaces"], strict=True)
     for item, (span, surface) in zip(case["input"]["items"], expected, strict=True):
         text, (first, stop) = item["text"], item["piece_span"]

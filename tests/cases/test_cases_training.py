@@ -34,7 +34,7 @@ def tokenizer(encoder_folders: dict[str, Path], kind: str) -> PreTrainedTokenize
 
 @pytest.fixture
 def collator(tokenizer: PreTrainedTokenizerBase) -> SpanNERCollator:
-    """The collator for `LABELS`."""
+    """The collator for the labels of `LABELS`."""
     return SpanNERCollator(tokenizer, {label: index for index, label in enumerate(LABELS)})
 
 
@@ -51,7 +51,7 @@ def row_of(item: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("case", ["R-01"], indirect=True)
 def test_batches_with_almost_nothing(case: Case, make: Make, collator: SpanNERCollator) -> None:
-    """The case's batches, and sentences without words."""
+    """The batches are those of the case, and sentences without words."""
     batches = [[row_of(sentence) for sentence in item["data"]] for item in case["input"]["items"]]
     for rows in [*batches, [row(""), row("Ana", (0, 1, "PER"))], [row("")]]:
         model = make().train()
@@ -86,7 +86,7 @@ def test_gold_beyond_the_proposals_is_reported(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """40 entities, of which the tiny model of a method may have fewer proposals; the other methods reach all."""
+    """There are 40 entities, and the tiny model of a method may have fewer proposals; the other methods reach all."""
     rows = [row_of(sentence) for sentence in case["input"]["items"][4]["data"]]
     model = make()
     limit = facts_of(method).most_entities
@@ -131,9 +131,9 @@ def test_gradients_do_not_depend_on_how_a_batch_is_cut(
     whole_steps: Callable[[str], dict[str, Any]],
     tmp_path: Path,
 ) -> None:
-    """One plain step on four sentences of unlike length, as 4 x 1, 2 x 2 and 1 x 4, by the Trainer.
+    """The Trainer takes one plain step on four sentences of unlike length, as 4 x 1, 2 x 2 and 1 x 4.
 
-    Ours is the mean over sentences; the sums of the case's micro-batches, one sentence each, give it.
+    Our loss is the mean over sentences, and the sums of the case's micro-batches of one sentence each give it.
     """
     sums = [part["sum_of_span_losses"] for part in case["input"]["micro_batches"]]
     assert sum(sums) / len(sums) == case["expected"]["per_sentence_mean_full_batch"]
@@ -164,9 +164,10 @@ class SaveAfter(TrainerCallback):
 def test_resume_continues_bit_equally_and_seeds_repeat(
     case: Case, make: Make, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path
 ) -> None:
-    """Two epochs of five steps, resumed on a model of other weights; sampling of negatives and noise included.
+    """Two epochs of five steps are resumed on a model of other weights.
 
-    The resumed runs start from fresh data and fresh weights, so they also show that a seed repeats.
+    Sampling of negatives and noise take part. The resumed runs start from fresh data and fresh weights, so they also
+    show that a seed repeats.
     """
     whole = {"per_device_train_batch_size": 2, "num_train_epochs": 2, "learning_rate": 1e-3}
     ten, steps = rows * 2, case["input"]["stop_after"]
@@ -193,7 +194,7 @@ def long_row(length: int) -> dict[str, Any]:
 
 @pytest.fixture
 def evaluation(random_tagger: Callable[..., SpanNERPipeline], method: str, kind: str, tmp_path: Path) -> Any:
-    """A model that finds entities, and its trainer with default arguments but for the output."""
+    """A model that finds entities, and its trainer with default arguments except for the output."""
     tagger = random_tagger(method, kind)
     args = training_arguments_of(method)(
         output_dir=str(tmp_path), num_train_epochs=2, per_device_eval_batch_size=1, **QUIET
@@ -207,7 +208,7 @@ def evaluation(random_tagger: Callable[..., SpanNERPipeline], method: str, kind:
 
 @pytest.mark.parametrize("case", ["R-06"], indirect=True)
 def test_evaluation_joins_sentences_of_unlike_length(case: Case, evaluation: Any) -> None:
-    """Item 1, each sentence in a batch of its own: loss and F1 are those computed sentence by sentence."""
+    """In item 1 each sentence is a batch of its own; loss and F1 are those computed sentence by sentence."""
     predicted, losses = [], []
     for sentence in evaluation.rows:
         output = evaluation.model(**evaluation.trainer.span_collator([sentence]))
@@ -234,7 +235,7 @@ def test_default_arguments_train_and_choose_the_best_model(case: Case, evaluatio
 
 @pytest.mark.parametrize("case", ["R-06"], indirect=True)
 def test_evaluation_keeps_spans_and_no_score_tables(case: Case, evaluation: Any) -> None:
-    """Item 2, from two of its 2,000 sentences of 100 words, predicted by a model that finds far too much."""
+    """Two of item 2's 2,000 sentences of 100 words are predicted by a model that finds far too much."""
     trainer = evaluation.trainer
     loader = trainer.get_test_dataloader(trainer._evaluation_windows([long_row(100)]))
     _, packed, _ = trainer.prediction_step(evaluation.model, next(iter(loader)), prediction_loss_only=False)
@@ -243,7 +244,7 @@ def test_evaluation_keeps_spans_and_no_score_tables(case: Case, evaluation: Any)
 
 @pytest.mark.parametrize("case", ["R-07"], indirect=True)
 def test_smoothed_targets_at_edges_and_where_neighbours_meet(case: Case) -> None:
-    """Every listed cell, all others none, every cell sums to 1; without smoothing, one-hot."""
+    """Every listed cell is as listed, all others are none, and every cell sums to 1; unsmoothed, they are one-hot."""
     names = "AB"
     for item, expected in zip(case["input"]["items"], case["expected"]["items"], strict=True):
         gold = torch.tensor([[[start, end, names.index(label)] for start, end, label in item["entities"]]])
@@ -266,7 +267,7 @@ def test_smoothed_targets_at_edges_and_where_neighbours_meet(case: Case) -> None
 
 
 def peak_bytes(run: Callable[[], Any]) -> int:
-    """Most bytes that a call holds at once beyond those held before it."""
+    """The most bytes that a call holds at once, beyond those held before it."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
         run()
     events = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]
@@ -276,9 +277,9 @@ def peak_bytes(run: Callable[[], Any]) -> int:
 
 @pytest.mark.parametrize("case", ["R-03"], indirect=True)
 def test_memory_of_long_sentences(case: Case, method: str) -> None:
-    """Scores and loss of one sentence of 768-wide words, at the sizes of the paper, without gradients.
+    """Scores and loss of one sentence of 768-wide words, at the sizes of the paper and without gradients.
 
-    The case's limit for Boundary Smoothing; the other methods have limits of their own and the same limit of growth.
+    The case's limit is for Boundary Smoothing; the other methods have limits of their own and the same limit of growth.
     """
     facts = facts_of(method)
     encoder = BertConfig(vocab_size=30, hidden_size=case["input"]["hidden"], intermediate_size=8, num_hidden_layers=1)

@@ -23,7 +23,7 @@ def program() -> Callable[[str], ModuleType]:
 def saved_model(
     tiny_model: Callable[..., SpanNERModel], tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """Folder of a tiny random model that believes in many spans."""
+    """The folder of a tiny random model that believes in many spans."""
     folder = tmp_path_factory.mktemp("saved")
     model = tiny_model(overlap="nested", lstm_layers=0)
     model.biaffine.linear_weight.data.mul_(40)

@@ -66,7 +66,7 @@ def calibrated_model(saved_model: Path, tmp_path: Path) -> Path:
 
 
 def own_spans(folder: Path, rows: list[dict[str, Any]], **config: Any) -> tuple[EntityLists, EntityLists]:
-    """The model's own predictions, and gold."""
+    """The model's own predictions, and the gold spans."""
     model = AutoModel.from_pretrained(folder, **config)
     return predicted_and_gold(
         SpanNERPipeline(model=model, tokenizer=AutoTokenizer.from_pretrained(folder)), rows, {}, 32
@@ -79,7 +79,7 @@ def own_scores(folder: Path, rows: list[dict[str, Any]], **config: Any) -> dict[
 
 
 def shared(scores: dict[str, Any], expected: dict[str, Any]) -> dict[str, Any]:
-    """The scores of the same names."""
+    """The scores whose names `expected` has too."""
     return {name: scores[name] for name in expected}
 
 
@@ -115,7 +115,7 @@ def test_errors_and_groups_add_up(analyzed: Run) -> None:
 def test_before_and_after_calibration_from_one_pass(
     analyzed: Run, calibrated_model: Path, rows: list, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To the bit what the model itself gives, raw scores for the same spans."""
+    """To the bit they are what the model itself gives, with raw scores for the same spans."""
     expected, raw = own_scores(calibrated_model, rows), own_scores(calibrated_model, rows, calibration=None)
     calls = []
     original = type(AutoModel.from_pretrained(calibrated_model)).forward

@@ -75,7 +75,7 @@ def test_the_saved_map_acts_in_the_pipeline_and_lowers_the_error(
 def test_calibrated_scores_are_not_judged_on_the_rows_of_the_fit(
     calibrated: Run, program: Callable, saved_model: Path, rows: list, write_jsonl: Callable
 ) -> None:
-    """Neither in another order nor under another name; raw scores and other rows are free."""
+    """They are refused in another order and under another name too; raw scores and other rows are free."""
     folder = calibrated("--kind", "platt")
     same, other = write_jsonl("same.jsonl", rows[::-1]), write_jsonl("other.jsonl", OTHER)
     with pytest.raises(ValueError, match=r"data must be other rows .* got the same 5 rows \(rows.jsonl\); give --raw"):
@@ -94,7 +94,7 @@ def test_promises_are_saved_and_taken_or_refused(
     tmp_path: Path,
     capsys: pytest.CaptureFixture,
 ) -> None:
-    """Gold is what the model finds, so all is right: 3 predictions promise 0.5 with delta 0.2, 0.9999 needs 16,094."""
+    """Gold is what the model finds, so all is right: 3 predictions promise 0.5 with delta 0.2; 0.9999 needs 16,094."""
     model, tokenizer = AutoModel.from_pretrained(saved_model), AutoTokenizer.from_pretrained(saved_model)
     predicted, _ = predicted_and_gold(SpanNERPipeline(model=model, tokenizer=tokenizer), rows, {}, 32)
     own_rows = [
@@ -123,7 +123,7 @@ def test_promises_are_saved_and_taken_or_refused(
 def test_a_calibrated_model_is_calibrated_anew_from_its_raw_scores(
     calibrated: Run, program: Callable, rows: list, write_jsonl: Callable, tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    """A saved threshold belonged to other scores and is dropped, with a word."""
+    """A saved threshold belonged to other scores, so it is dropped, and the program says so."""
     first = calibrated("--kind", "temperature")
     config = AutoConfig.from_pretrained(first)
     path = first / "config.json"

@@ -53,7 +53,7 @@ def predictions(folder: Path, rows: list) -> tuple[EntityLists, EntityLists]:
 
 @pytest.fixture
 def save_predictions(tmp_path: Path) -> Callable[[str, EntityLists, EntityLists], str]:
-    """Keeps predictions as `benchmarks/quality.py` does, but for the rounding of scores."""
+    """Keeps predictions as `benchmarks/quality.py` does, except for the rounding of scores."""
 
     def save(run: str, predicted: EntityLists, gold: EntityLists) -> str:
         sides = enumerate(zip(predicted, gold, strict=True))
@@ -111,7 +111,7 @@ def test_saved_predictions_give_the_numbers_of_their_models(
     tmp_path: Path,
     capsys: pytest.CaptureFixture,
 ) -> None:
-    """Without data there are no texts and no examples; all else is the same."""
+    """Without data there are no texts and no examples; all the rest is the same."""
     compare, data = program("compare"), str(write_jsonl("rows.jsonl", rows))
     files = [
         save_predictions(name, *predictions(folder, rows)) for name, folder in (("a", saved_model), ("b", other_model))

@@ -20,7 +20,7 @@ def _on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def trainer_scores(folder: Path, rows: list[dict[str, Any]], output_dir: Path, **config: Any) -> dict[str, Any]:
-    """What the evaluation of training gives."""
+    """The scores that the evaluation of training gives."""
     args = SpanNERTrainingArguments(
         output_dir=str(output_dir), eval_strategy="no", save_strategy="no", load_best_model_at_end=False, use_cpu=True
     )
@@ -115,7 +115,7 @@ def test_intervals_are_over_documents_and_the_report_says_of_which(
     tmp_path: Path,
     capsys: pytest.CaptureFixture,
 ) -> None:
-    """Two rows of one document, the others without a name."""
+    """Two rows are of one document, and the others have no name."""
     named = [row | {"document": "one"} if place < 2 else row for place, row in enumerate(rows)]
     target, data = tmp_path / "scores.json", str(write_jsonl("rows.jsonl", named))
     program("evaluate").main([str(saved_model), data, "--num-resamples", "50", "--output", str(target)])

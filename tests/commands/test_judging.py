@@ -1,4 +1,4 @@
-"""Predictions of rows for the programs."""
+"""The predictions of rows that the programs judge."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ def test_they_are_those_of_the_pipeline_beside_the_gold(
     tokenizer: PreTrainedTokenizerBase,
     rows: Rows,
 ) -> None:
-    """The calibration acts in both alike."""
+    """The calibration acts alike in both."""
     calibration = {
         "kind": "platt",
         "all": {"slope": 0.5, "intercept": -1.0},

@@ -1,4 +1,4 @@
-"""Settings of inference from a command line."""
+"""Settings of inference that come from a command line."""
 
 import argparse
 from pathlib import Path

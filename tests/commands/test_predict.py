@@ -191,7 +191,7 @@ def test_an_unknown_suffix_asks_for_the_format(predict: ModuleType, tmp_path: Pa
 
 
 def test_records_are_read_as_they_are_needed(predict: ModuleType, tmp_path: Path) -> None:
-    """A bad line behind the first does no harm until it is reached."""
+    """A bad line after the first does no harm until it is reached."""
     (tmp_path / "a.jsonl").write_text('{"text": "Oslo"}\nbad\n', encoding="utf-8")
     records = predict.input_records(str(tmp_path / "a.jsonl"), None)
     assert next(records) == {"text": "Oslo"}

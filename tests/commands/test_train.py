@@ -25,7 +25,7 @@ METHODS_WITH_STARTER = sorted(path.parent.name for path in (ROOT / "hf_spanner" 
 
 @pytest.fixture(autouse=True)
 def _restored_logging() -> Any:
-    """The program silences libraries for its own process; tests go on in it."""
+    """The program silences libraries for its own process, but the tests go on in it."""
     ours, theirs = logging.getLogger("hf_spanner").level, transformers.logging.get_verbosity()
     yield
     logging.getLogger("hf_spanner").setLevel(ours)
@@ -34,7 +34,7 @@ def _restored_logging() -> Any:
 
 @pytest.fixture
 def recipe_file(tiny_encoder: Path, rows: list[dict[str, Any]], write_jsonl: Callable, tmp_path: Path) -> Path:
-    """A recipe on the shared tiny rows, on the CPU, its model in `tmp_path/model`."""
+    """A recipe that trains on the shared tiny rows, on the CPU, and puts its model in `tmp_path/model`."""
     data = str(write_jsonl("rows.jsonl", rows))
     values = {
         "method": "boundary_smoothing",
@@ -107,7 +107,7 @@ def test_fits_the_calibration_of_the_recipe_on_dev_rows(
 def test_what_belonged_to_the_scores_of_a_saved_model_does_not_come_along(
     program: Callable, recipe_file: Path, saved_model: Path, tmp_path: Path
 ) -> None:
-    """Else a map would be fitted on other scores than it is used on, and thresholds could name labels that are gone."""
+    """A map would otherwise be used on other scores than its own, and thresholds could name labels that are gone."""
     model = AutoModel.from_pretrained(saved_model, temperature=3.0, threshold={"LOC": 0.1, "ORG": 0.2, "PER": 0.3})
     folder = tmp_path / "tempered"
     model.save_pretrained(folder)
@@ -212,7 +212,7 @@ def test_a_starter_takes_no_recipe_beside_it(program: Callable, capsys: pytest.C
 
 
 def test_agreement_of_the_splitter_counts_words_and_entity_borders(program: Callable) -> None:
-    """2 of 2 words of the first row come out; of the second "go" alone, since "don't" is cut in two: 3 of 4.
+    """Both words of the first row come out; of the second only "go", since "don't" is cut in two: 3 of 4.
 
     The borders of an entity on "don't" are still borders of words: 2 of 2 entities.
     """

@@ -37,7 +37,7 @@ def record(kind: str = "platt", **changes: Any) -> dict[str, Any]:
 
 
 def test_temperature_worked_by_hand() -> None:
-    """logit(0.9) = ln 9; halved, sigmoid(ln 3) = 3 / 4. logit(0.2) = -ln 4; doubled, sigmoid(-ln 16) = 1 / 17."""
+    """logit(0.9) = ln 9 is halved: sigmoid(ln 3) = 3 / 4. logit(0.2) = -ln 4 is doubled: sigmoid(-ln 16) = 1 / 17."""
     assert calibrated_score(0.9, {"temperature": 2.0}) == pytest.approx(0.75)
     assert calibrated_score(0.2, {"temperature": 0.5}) == pytest.approx(1 / 17)
 
@@ -50,7 +50,7 @@ def test_platt_worked_by_hand() -> None:
 
 @pytest.mark.parametrize(("score", "expected"), [(0, 0.1), (0.2, 0.1), (0.3, 0.2), (0.4, 0.3), (0.5, 0.3), (1, 0.3)])
 def test_isotonic_worked_by_hand(score: float, expected: float) -> None:
-    """Level below 0.2 and above 0.4; half of the way from 0.2 to 0.4 is half of the way from 0.1 to 0.3."""
+    """The map is level below 0.2 and above 0.4; half of the way from 0.2 to 0.4 is half of the way from 0.1 to 0.3."""
     assert calibrated_score(score, {"scores": [0.2, 0.4], "probabilities": [0.1, 0.3]}) == pytest.approx(expected)
 
 

@@ -57,7 +57,7 @@ print("ANSWERS" + json.dumps([answers, again]))
 def moved(
     encoder_folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory, cases: Callable[[str], dict[str, Any]]
 ) -> SimpleNamespace:
-    """A saved model in a folder with a blank and an umlaut in its path, its encoder gone, and its answers before."""
+    """A saved model without its encoder, in a folder with a blank and an umlaut in its path, and its answers before."""
     root = tmp_path_factory.mktemp("moved")
     encoder = shutil.copytree(encoder_folders["wordpiece"], root / "encoder")
     labels = cases("P-01")["input"]["labels"]
@@ -96,7 +96,7 @@ def bare(moved: SimpleNamespace, tiny_model: Callable[..., SpanNERModel], tiny_e
 
 
 def assert_same_answers(answers: list[list[dict]], expected: list[list[dict]]) -> None:
-    """Equal entities, scores to 1e-6 (memory alignment moves the last bit)."""
+    """Entities are equal, and scores to 1e-6, since memory alignment moves the last bit."""
     assert sum(map(len, expected)) > 3
     without_scores = [
         [[{**entity, "score": None} for entity in text] for text in texts] for texts in (answers, expected)
@@ -131,7 +131,7 @@ def test_saved_again_from_a_bare_process_it_is_the_same_folder(
 def test_a_bare_process_finds_the_same_spans_and_saves_the_same_folder(
     method: str, moved: SimpleNamespace, bare: SimpleNamespace
 ) -> None:
-    """Scores to the bit, files to the byte."""
+    """Scores are equal to the bit, and files to the byte."""
     folder = moved.root / "methods" / method
     loaded = AutoModel.from_pretrained(folder)
     packed = loaded.candidate_spans(loaded(**bare.batch), loaded.decoding())
@@ -166,7 +166,7 @@ def test_saved_again_by_the_pipeline_of_the_package_it_is_the_same_folder(
 def test_written_source_imports_only_its_own_folder(
     method: str, tiny_model: Callable[..., SpanNERModel], tmp_path: Path
 ) -> None:
-    """Only `from .name import X` is followed by the loader, so it is all that may be left of our imports."""
+    """The loader follows nothing but `from .name import X`, so of our imports no other form may be left."""
     written = write_source(tiny_model(method).__module__, tmp_path)
     assert written == sorted(path.name for path in tmp_path.iterdir())
     for name in written:

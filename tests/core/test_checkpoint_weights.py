@@ -1,4 +1,4 @@
-"""Weights are compared with a model by the headers of their files: one file, shards, older layouts, the Hub's."""
+"""Weights are compared with a model by the headers of their files: one file, shards, older layouts, and the Hub's."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +23,7 @@ def shapes_of(model: SpanNERModel) -> dict[str, torch.Size]:
 
 @pytest.mark.parametrize("arguments", [{}, {"max_shard_size": "50KB"}, {"variant": "x"}])
 def test_shapes_of_files_are_those_of_the_model(tiny_model: Make, tmp_path: Path, arguments: dict[str, str]) -> None:
-    """In the folder and in a folder of it."""
+    """The weights lie in the folder itself, and in a folder inside it."""
     model = tiny_model()
     model.save_pretrained(tmp_path / "inner", **arguments)
     asked = {name: value for name, value in arguments.items() if name == "variant"}

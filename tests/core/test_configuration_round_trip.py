@@ -16,7 +16,7 @@ from hf_spanner.core.field_rules import Interval, admits
 
 CONFIGS = [SpanNERConfig, *(model.config_class for model in METHODS.values())]
 LABELS = {0: "PER", 1: "O-RING", 2: "10", 3: "LOC/GPE", 4: "\u65e5\u672c"}
-DERIVED = {"pad_token_id", "spanner_version"}  # from the encoder and from the package
+DERIVED = {"pad_token_id", "spanner_version"}  # they come from the encoder and from the package
 JUNK = st.one_of(
     st.none(),
     st.booleans(),
@@ -32,7 +32,7 @@ JUNK = st.one_of(
 
 
 def values_of(kind: Any) -> st.SearchStrategy[Any]:
-    """Values that an annotation admits, small enough for any relation between fields to have a chance."""
+    """Values that an annotation admits, small enough that any relation between fields has a chance."""
     parts = get_args(kind)
     if kind is bool:
         return st.booleans()
@@ -63,7 +63,7 @@ def values_of(kind: Any) -> st.SearchStrategy[Any]:
 def test_admitted_fields_come_back_from_a_file(
     config: type[SpanNERConfig], data: st.DataObject, tmp_path: Path
 ) -> None:
-    """Fields that contradict each other are an error that names one of them."""
+    """When fields contradict each other, the error names one of them."""
     names = data.draw(st.sets(st.sampled_from(sorted(set(config.field_rules) - DERIVED)), max_size=6))
     fields = {name: data.draw(values_of(config.field_rules[name]), label=name) for name in sorted(names)}
     try:
@@ -86,7 +86,7 @@ def test_admitted_fields_come_back_from_a_file(
 def test_a_value_that_is_not_admitted_is_refused_by_name(
     config: type[SpanNERConfig], data: st.DataObject, tmp_path: Path
 ) -> None:
-    """In code, on assignment, and in a file, if JSON can hold it."""
+    """It is refused in code, on assignment, and in a file if JSON can hold it."""
     name = data.draw(st.sampled_from(sorted(config.field_rules)))
     value = data.draw(JUNK)
     assume(not admits(config.field_rules[name], value))

@@ -21,7 +21,7 @@ RULES = [(config, name) for config in CONFIGS for name in config.field_rules]
 
 
 def outside(kind: Any) -> list[Any]:
-    """Values that an annotation must refuse; of one with a rule of its own, those that none admits."""
+    """Values that an annotation must refuse; if it has a rule of its own, those that no annotation admits."""
     if kind is bool or get_origin(kind) is Literal:
         return ["no such choice", 17, *([0, "true"] if kind is bool else [])]
     type_of_number, *rules = get_args(kind) if get_origin(kind) is Annotated else (kind,)
@@ -40,7 +40,7 @@ def outside(kind: Any) -> list[Any]:
 
 @pytest.mark.parametrize(("config", "name"), RULES)
 def test_values_that_are_not_allowed_are_refused_by_name(config: type[SpanNERConfig], name: str) -> None:
-    """In the constructor and on assignment, which then changes nothing."""
+    """They are refused in the constructor and on assignment, which then changes nothing."""
     made = config()
     before = getattr(made, name)
     for value in outside(config.field_rules[name]):
@@ -61,7 +61,7 @@ def test_the_message_names_field_value_and_what_is_allowed(config: type[SpanNERC
 
 @pytest.mark.parametrize("config", CONFIGS)
 def test_every_own_field_has_a_rule(config: type[SpanNERConfig]) -> None:
-    """No number is without a range but the one that is the encoder's."""
+    """Every number has a range, except the one that is the encoder's."""
     own_fields = {field.name for field in dataclasses.fields(config)} - {
         field.name for field in dataclasses.fields(PreTrainedConfig)
     }
@@ -105,7 +105,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize(("fields", "name"), HOSTILE)
 def test_absurd_values_are_refused_by_name(fields: dict[str, Any], name: str) -> None:
-    """S-01, the items whose fields exist."""
+    """These are the items of S-01 whose fields exist."""
     with pytest.raises(ValueError, match=name):
         SpanNERConfig(**fields)
 
@@ -268,7 +268,7 @@ def test_encoder_dropout_reaches_the_encoder() -> None:
 
 
 def test_unknown_key_is_kept_and_warned_of_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """P-03."""
+    """This is case P-03."""
     warnings = []
     monkeypatch.setattr(configuration_span_ner.logger, "warning_once", warnings.append)
     config = SpanNERConfig(no_such_field=3)
@@ -293,7 +293,7 @@ def test_loading_what_was_saved_warns_of_nothing(
 
 
 def test_a_newer_major_version_is_refused_with_both_versions(tmp_path: Path) -> None:
-    """P-03."""
+    """This is case P-03."""
     newer = f"{int(VERSION.split('.')[0]) + 1}.0.0"
     config = SpanNERConfig().to_dict() | {"spanner_version": newer}
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")

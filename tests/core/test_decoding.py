@@ -1,4 +1,4 @@
-"""Settings of inference that were checked."""
+"""Settings of inference that have been checked."""
 
 from collections.abc import Callable
 

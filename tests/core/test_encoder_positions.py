@@ -1,4 +1,4 @@
-"""The capacity is exact for encoders of every kind of position, and asking takes no memory."""
+"""The capacity is exact for encoders with every kind of position, and asking for it takes no memory."""
 
 from operator import attrgetter
 from typing import Any
@@ -59,7 +59,7 @@ def is_read(encoder: torch.nn.Module, num_tokens: int) -> bool:
 def test_the_capacity_is_read_and_one_token_more_is_not(
     kind: str, fields: dict[str, Any], capacity: int, has_table: bool
 ) -> None:
-    """Where a table ends; an encoder without one has been trained with no more than it states."""
+    """This holds where a table ends; an encoder without one has been trained with no more than it states."""
     config_class: type[PreTrainedConfig] = attrgetter(f"{kind}Config")(transformers)
     config = config_class(**{**TINY, "max_position_embeddings": 20, **fields})
     assert position_capacity(config) == capacity

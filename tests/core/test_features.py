@@ -1,4 +1,4 @@
-"""Word tokenizer, window plan, and padding."""
+"""The word tokenizer, the window plan, and padding."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -121,7 +121,7 @@ def test_truncation_and_padding_of_the_tokenizer_are_switched_off(tiny_encoder: 
 
 
 def test_the_callers_tokenizer_and_this_one_leave_each_other_alone(tiny_encoder: Path) -> None:
-    """A call with padding and truncation would else cut later texts; special strings stay special to the caller."""
+    """A call with padding and truncation would otherwise cut later texts; special strings are special to the caller."""
     tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
     mask = tokenizer("[MASK]")["input_ids"]
     tokenize = WordTokenizer(tokenizer, 10)
@@ -160,7 +160,7 @@ def test_windows_cover_all_words_and_fit(plan: tuple[list[int], int, int]) -> No
 
 
 def test_windows_worked_by_hand() -> None:
-    """Ten words of one token, four a window, two shared."""
+    """There are ten words of one token, four in a window, and neighbouring windows share two."""
     windows = plan_windows(list(range(11)), 4, 2)
     assert windows == [Window(0, 4), Window(2, 4), Window(4, 4), Window(6, 4)]
 

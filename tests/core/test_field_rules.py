@@ -10,7 +10,7 @@ from hf_spanner.core.field_rules import CheckedFields, Interval, Probability, Pr
 
 
 class Even:
-    """A rule of one's own."""
+    """A rule that is not one of ours."""
 
     def admits(self, value: int) -> bool:
         return value % 2 == 0
@@ -49,7 +49,7 @@ def test_an_annotation_admits_what_it_says(kind: Any, allowed: list[Any], refuse
 
 
 class First(CheckedFields, PreTrainedConfig):
-    """Two fields with rules, one that is free."""
+    """Has two fields that have rules, and one that is free."""
 
     model_type = "first_of_the_test"
 
@@ -59,7 +59,7 @@ class First(CheckedFields, PreTrainedConfig):
 
 
 class Second(First):
-    """Another default, a narrower rule and a field written as a text, as a module with postponed annotations has it."""
+    """Has another default, a narrower rule, and a field written as a text, as modules with postponed annotations do."""
 
     model_type = "second_of_the_test"
 

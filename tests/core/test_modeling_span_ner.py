@@ -30,13 +30,13 @@ def model(tiny_model: Callable[..., SpanNERModel]) -> SpanNERModel:
 
 @pytest.fixture
 def batch(rows: list[dict[str, Any]], tokenizer: PreTrainedTokenizerBase, model: SpanNERModel) -> dict[str, Tensor]:
-    """The batch of all rows."""
+    """The batch that holds all rows."""
     return SpanNERCollator(tokenizer, model.config.label2id)(rows)
 
 
 @pytest.fixture
 def saved(model: SpanNERModel, tmp_path: Path) -> Path:
-    """Folder of the saved model."""
+    """The folder of the saved model."""
     model.save_pretrained(tmp_path / "saved")
     return tmp_path / "saved"
 
@@ -66,7 +66,7 @@ def test_loss_is_the_sum_over_sentences_by_the_sentences_of_the_step(
 def test_decode_is_resolved_calibrated_and_above_the_threshold(
     model: SpanNERModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """logit(0.9) = ln 9 and temperature 2 give 0.75; logit(0.5) = 0 stays."""
+    """logit(0.9) = ln 9 and temperature 2 give 0.75; logit(0.5) = 0 stays as it is."""
     model.config.temperature = 2.0
     table = pack_spans([[Span(0, 2, 0, 0.9), Span(1, 3, 1, 0.8), Span(3, 4, 2, 0.5)], []])
     monkeypatch.setattr(model, "candidate_spans", lambda output, decoding: table)
@@ -113,7 +113,7 @@ def test_a_saved_folder_is_complete(saved: Path, tiny_encoder: Path) -> None:
 
 
 def strings(value: Any) -> Iterator[str]:
-    """All strings in a JSON value."""
+    """All strings that a JSON value holds."""
     if isinstance(value, str):
         yield value
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
@@ -157,7 +157,7 @@ class FakeHub:
         self.files: list[str] = []
 
     def create_repo(self, repo_id: str, **_: Any) -> SimpleNamespace:
-        """A repository in the user's name."""
+        """Answer with a repository in the user's name."""
         return SimpleNamespace(repo_id=f"me/{repo_id.split('/')[-1]}")
 
     def upload_folder(

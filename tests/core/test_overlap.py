@@ -24,7 +24,7 @@ SPANS = st.lists(
 
 
 def twin(spans: list[Span], policy: str, multi_label: bool) -> list[Span]:
-    """The rules as sentences: best first, and nothing that clashes with what stands."""
+    """The rules as sentences: the best candidate comes first, and nothing stays that clashes with what stands."""
     kept: list[Span] = []
     for span in sorted(
         spans,
@@ -80,7 +80,7 @@ def test_no_candidates_and_unknown_policy() -> None:
 
 
 def test_time_is_near_linear_in_the_number_of_candidates() -> None:
-    """40,000 short candidates; comparing each with each would take minutes."""
+    """There are 40,000 short candidates; comparing each with each would take minutes."""
     generator = random.Random(1)
     spans = [
         Span(start, start + generator.randint(1, 5), 0, generator.random())

@@ -1,4 +1,4 @@
-"""Any text and any words, long texts, settings of decoding, order of batches; the forms of input are in tests/cases."""
+"""Any text and any words, long texts, settings of decoding, order of batches; tests/cases has the forms of input."""
 
 import json
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def tagger(request: pytest.FixtureRequest, random_tagger: Callable[..., SpanNERP
 
 @pytest.fixture
 def trainer_arguments(tmp_path: Path) -> dict[str, Any]:
-    """Those of a trainer that only predicts."""
+    """The arguments of a trainer that only predicts."""
     return {
         "output_dir": str(tmp_path),
         "eval_strategy": "no",
@@ -50,12 +50,12 @@ def trainer_arguments(tmp_path: Path) -> dict[str, Any]:
 
 
 def spans(entities: list[dict[str, Any]]) -> list[tuple[int, int, str]]:
-    """Entities without scores."""
+    """Entities without their scores."""
     return [(entity["start"], entity["end"], entity["entity_group"]) for entity in entities]
 
 
 def assert_same(answers: list[list[dict[str, Any]]], expected: list[list[dict[str, Any]]]) -> None:
-    """Equal entities in the same order, scores to 1e-5."""
+    """Entities are equal and in the same order, and scores are equal to 1e-5."""
     assert list(map(spans, answers)) == list(map(spans, expected))
     for entities, expected_entities in zip(answers, expected, strict=True):
         assert [entity["score"] for entity in entities] == pytest.approx(
@@ -72,7 +72,7 @@ def test_check_of_words() -> None:
 
 
 def test_torch_data_sets_are_read(tagger: SpanNERPipeline) -> None:
-    """Such as the library's own view of one column, which has no iterator."""
+    """One is the library's own view of a column, which has no iterator."""
     rows = Dataset.from_list([{"text": ANA}, {"text": ""}, {"text": "Oslo"}])
     assert tagger(KeyDataset(rows, "text")) == tagger([ANA, "", "Oslo"])
 
@@ -201,7 +201,7 @@ WORDS = st.lists(st.one_of(st.text(max_size=4), st.sampled_from(HARD)), max_size
 
 
 def assert_well_formed(entities: list[dict[str, Any]], surface: str, num_words: int) -> None:
-    """Entities in order, within the text and its words, with the text's own characters."""
+    """Entities are in order and within the text and its words, and have the text's own characters."""
     assert entities == sorted(entities, key=lambda entity: (entity["start"], -entity["end"], entity["entity_group"]))
     for entity in entities:
         assert 0 <= entity["start"] < entity["end"] <= len(surface)
@@ -214,7 +214,7 @@ def assert_well_formed(entities: list[dict[str, Any]], surface: str, num_words: 
 def narrow_taggers(
     random_tagger: Callable[..., SpanNERPipeline], tagger: SpanNERPipeline
 ) -> dict[str, SpanNERPipeline]:
-    """By kind of tokenizer, a pipeline of the method with windows of 24 tokens."""
+    """For each kind of tokenizer, a pipeline of the method with windows of 24 tokens."""
     method = tagger.model.config.model_type
     return {kind: random_tagger(method, kind, window_size=24, window_overlap=8) for kind in KINDS}
 
@@ -259,7 +259,7 @@ def test_a_text_that_fits_a_window_is_read_as_by_the_model_alone(
 
 @pytest.fixture(scope="module")
 def perfect_pipelines(perfect_pipeline: Callable[..., Any], tagger: SpanNERPipeline) -> dict[tuple[str, str], Any]:
-    """By kind of tokenizer and by overlap, a pipeline of the method that finds gold, with windows of 12 tokens."""
+    """For each tokenizer and overlap, a pipeline of the method that finds gold, with windows of 12 tokens."""
     method, narrow = tagger.model.config.model_type, {"window_size": 12, "window_overlap": 6}
     keys = [(kind, overlap) for kind in KINDS for overlap in ("flat", "nested")]
     return {(kind, overlap): perfect_pipeline(kind, method, overlap=overlap, **narrow) for kind, overlap in keys}
@@ -280,7 +280,7 @@ def test_gold_comes_back_wherever_the_windows_lie(
     overlap: str,
     perfect_pipelines: dict[tuple[str, str], Any],
 ) -> None:
-    """Gold to the method's targets, to perfect scores, to candidates, to entities; none longer than the overlap."""
+    """Gold becomes the method's targets, perfect scores, candidates and entities; none is longer than the overlap."""
     gold: list[tuple[int, int, str]] = []
     for start, length, label in borders:
         words = set(range(start, start + length))

@@ -1,4 +1,4 @@
-"""From words to spans: owner of a span, merge of windows, order of batches, context, and a stand-in for a model."""
+"""From words to spans: owners, merge of windows, order of batches, context, and a stand-in for a model."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -88,7 +88,7 @@ def test_the_earlier_window_owns_a_midpoint_on_the_border() -> None:
 
 
 def test_overlaps_are_resolved_before_the_threshold_acts() -> None:
-    """The best candidate falls to the threshold after calibration; what it pushed out stays out."""
+    """After calibration the threshold takes the best candidate away; what that one pushed out stays out."""
     table = packed((0, 3, 0, 0.75), (1, 2, 1, 0.5))
     config = {**CONFIG, "calibration": {"all": {"temperature": 2.0}, "per_label": {}}}
     calibrated = merge_windows([table], [Window(0, 3)], config, FLAT)
@@ -98,7 +98,7 @@ def test_overlaps_are_resolved_before_the_threshold_acts() -> None:
     assert len(merge_windows([table], [Window(0, 3)], config, {**FLAT, "threshold": 0.63})) == 1
 
 
-def test_maps_of_labels_act_behind_the_overlaps_and_before_the_threshold() -> None:
+def test_maps_of_labels_act_after_the_overlaps_and_before_the_threshold() -> None:
     """The raw 0.75 of A pushes B out although B's map would lift it above; then A's map takes it below 0.5."""
     table = packed((0, 3, 0, 0.75), (1, 2, 1, 0.5), (4, 5, 1, 0.25))
     maps = {"A": {"scores": [0.0], "probabilities": [0.4]}, "B": {"scores": [0.0], "probabilities": [0.9]}}
@@ -120,7 +120,7 @@ def test_each_label_may_have_a_threshold_of_its_own() -> None:
 
 
 def test_overlaps_across_windows_are_resolved_once_per_text() -> None:
-    """Each window's candidate is its own; they cross each other and the better one stays."""
+    """Each window has a candidate of its own; the two cross each other, and the better one stays."""
     windows = [Window(0, 4), Window(2, 4)]
     tables = [packed((1, 4, 0, 0.5)), packed((1, 3, 1, 0.75))]
     assert merge_windows(tables, windows, CONFIG, FLAT) == [Span(3, 5, 1, 0.75)]
@@ -135,7 +135,7 @@ def reader(tiny_model: Callable[..., SpanNERModel], tokenizer: PreTrainedTokeniz
 
 
 def test_any_function_of_a_batch_can_stand_for_a_model(reader: TextReader) -> None:
-    """One candidate a word, by arrays alone: each comes back once, in the order of the texts."""
+    """It makes one candidate a word from arrays alone; each comes back once, in the order of the texts."""
 
     def one_a_word(batch: dict[str, np.ndarray]) -> np.ndarray:
         assert all(isinstance(array, np.ndarray) for array in batch.values())

@@ -1,4 +1,4 @@
-"""Spans: overlap, enumeration and packing against plain Python over sets and lists."""
+"""Spans: overlap, enumeration and packing, compared with plain Python over sets and lists."""
 
 import pytest
 import torch
@@ -75,7 +75,10 @@ def test_padding_rows_are_negative_throughout() -> None:
 
 
 def test_gold_is_sorted_unique_and_legal() -> None:
-    """Repeats once, by start, end, label; not empty, outside, on words without tokens or of an unknown label."""
+    """Repeats count once, sorted by start, end and label.
+
+    A gold span must not be empty, lie outside, lie on words without tokens, or have an unknown label.
+    """
     word_mask = torch.tensor([[True, False, True, True, False]])
     rows = [[2, 4, 1], [0, 1, 2], [2, 4, 0], [0, 1, 2], [1, 3, 0], [2, 5, 0], [0, 3, 1], [3, 9, 0], [2, 2, 0]]
     labels = torch.tensor([[*rows, [0, 1, 3], [0, 1, -1], [3, 2, 0], [-100] * 3]])
@@ -106,7 +109,7 @@ def test_gold_equals_a_set_sorted(data: st.DataObject) -> None:
 
 
 def test_limits_count_what_lies_beyond_them() -> None:
-    """Four different spans on three pairs of boundaries, one of them of three words."""
+    """There are four different spans on three pairs of boundaries, and one span has three words."""
     gold = [(0, 1, 0), (0, 1, 1), (0, 1, 1), (1, 4, 0), (2, 4, 0)]
     assert Limits().num_beyond(gold) == 0
     assert Limits(one_label=True).num_beyond(gold) == 1

@@ -62,7 +62,7 @@ def encoder(**fields: Any) -> WordEncoder:
 
 
 def batch(*lengths: int, num_tokens: int | None = None, num_words: int | None = None) -> dict[str, Tensor]:
-    """Texts of one-token words, with a special token on each side, padded."""
+    """A batch of texts of one-token words, padded, with a special token on each side."""
     width, words = num_tokens or max(lengths) + 2, num_words or max(lengths)
     places = torch.arange(width)
     length = torch.tensor(lengths)[:, None]
@@ -150,14 +150,17 @@ def test_output_size_is_that_of_the_last_part() -> None:
 
 
 def tiny(kind: str) -> tuple[PreTrainedConfig, int]:
-    """A fresh copy of a tiny encoder's configuration and the window it allows."""
+    """A fresh copy of a tiny encoder's configuration, and the window it allows."""
     config, window_size = ENCODERS[kind]
     return type(config).from_dict(config.to_dict()), window_size
 
 
 @pytest.mark.parametrize("kind", ENCODERS)
 def test_every_kind_of_encoder_runs_saves_and_loads(kind: str, tmp_path: Path) -> None:
-    """From an encoder's folder to a saved model and back: window from the positions, no pooler, equal scores."""
+    """The way leads from an encoder's folder to a saved model and back.
+
+    The window follows from the positions, there is no pooler, and scores are equal.
+    """
     config, window_size = tiny(kind)
     AutoModel.from_config(config).save_pretrained(tmp_path / "encoder")
     method = METHODS["boundary_smoothing"]

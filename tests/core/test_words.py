@@ -1,4 +1,4 @@
-"""Words and their character offsets: trouble cases, corpus conventions, properties over any text, linear time."""
+"""Words and their character offsets: trouble cases, conventions of corpora, properties over any text, linear time."""
 
 import unicodedata
 

@@ -27,7 +27,7 @@ def test_only_newlines_end_a_line(tmp_path, data, lines):
 @pytest.mark.parametrize(
     ("line", "is_bare"), [("a", False), ("", False), ("a\r", False), ("\r\r", False), ("a\rb", True), ("\ra", True)]
 )
-def test_a_bare_return_has_text_behind_it(line, is_bare):
+def test_a_bare_return_has_text_after_it(line, is_bare):
     assert has_bare_return(line) == is_bare
 
 

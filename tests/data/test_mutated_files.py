@@ -81,7 +81,7 @@ PIECES += [
 
 @st.composite
 def mutations(draw: st.DrawFn) -> list[tuple[str, float, bytes]]:
-    """What to do, where (as a share of the file or of its lines), and with which bytes."""
+    """What to do, where to do it (as a share of the file or of its lines), and with which bytes."""
     actions = ("replace", "insert", "delete", "cut", "drop line", "repeat line", "swap lines", "cut line")
     pieces = st.one_of(st.sampled_from(PIECES), st.binary(min_size=1, max_size=3))
     return draw(st.lists(st.tuples(st.sampled_from(actions), st.floats(0, 1), pieces), min_size=1, max_size=4))
@@ -110,7 +110,7 @@ def mutated(data: bytes, changes: list[tuple[str, float, bytes]]) -> bytes:
 
 
 def text_of(data: bytes) -> str | None:
-    """The text of a file, None if it is none."""
+    """The text of a file, or None if the file is not text."""
     try:
         return data.removeprefix(codecs.BOM_UTF8).decode()
     except UnicodeDecodeError:
@@ -118,12 +118,12 @@ def text_of(data: bytes) -> str | None:
 
 
 def num_records(data: bytes) -> int:
-    """Lines of a JSON lines file that are not blank."""
+    """The number of lines of a JSON lines file that are not blank."""
     return sum(bool(line.strip()) for line in (text_of(data) or "").split("\n"))
 
 
 def num_sentences(data: bytes) -> int:
-    """Runs of lines of a column file between blank ones and marks."""
+    """The number of runs of lines of a column file between blank lines and marks."""
     count, is_inside = 0, False
     for line in (text_of(data) or "").split("\n"):
         has_word = bool(line.strip()) and (line.split()[0] != "-DOCSTART-" or has_bare_return(line))

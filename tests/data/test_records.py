@@ -84,7 +84,7 @@ def test_tags_are_read_in_the_detected_scheme(reading):
     assert auto.report.schemes["f"].scheme == "IOB1"
 
 
-def test_tags_may_come_behind_records_of_another_form(reading):
+def test_tags_may_come_after_records_of_another_form(reading):
     auto = reading()
     rows = rows_of([{"tokens": ["c"], "entities": []}, {"tokens": ["a", "b"], "ner_tags": ["I-X", "B-X"]}], auto)
     assert [spans_of(row) for row in rows] == [[], [[0, 1, "X"], [1, 2, "X"]]]

@@ -21,7 +21,7 @@ LABELS = ["X", "B-Y"]
 
 @st.composite
 def flat_sentences(draw):
-    """A number of words and flat spans in it, touching ones of one label included."""
+    """A number of words and flat spans among them; spans of one label may touch."""
     gaps_and_lengths = draw(
         st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3), st.sampled_from(LABELS)), max_size=5)
     )
@@ -35,7 +35,7 @@ def flat_sentences(draw):
 
 @st.composite
 def tag_sequences(draw):
-    """A scheme and any sequence of its tags, mostly ill-formed."""
+    """A scheme and any sequence of its tags, which is mostly ill-formed."""
     scheme = draw(st.sampled_from(SCHEMES))
     alphabet = [OUTSIDE] + [f"{prefix}-{label}" for prefix in ROLES[scheme] for label in LABELS]
     return scheme, draw(st.lists(st.sampled_from(alphabet), max_size=8))

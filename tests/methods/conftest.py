@@ -18,7 +18,7 @@ LABELS = ("LOC", "ORG", "PER")
 
 
 class LargestTensor(TorchDispatchMode):
-    """Notes the most elements that any tensor made inside has."""
+    """Notes the number of elements of the largest tensor that is made inside."""
 
     def __init__(self) -> None:
         super().__init__()

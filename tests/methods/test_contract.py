@@ -25,7 +25,7 @@ LABELS = ("LOC", "ORG", "PER")
 
 
 def sentence_losses(model: SpanNERModel, batch: dict[str, Tensor]) -> tuple[SpanNEROutput, Tensor]:
-    """Output and (B,) losses, by the hooks of the method."""
+    """The output and the losses (B,), by the hooks of the method."""
     inputs = {name: value for name, value in batch.items() if name != "labels"}
     gold = legal_gold(batch["labels"], batch["word_mask"], model.config.num_labels)
     output = model.score_spans(model.encode(**inputs), batch["word_mask"], gold, model.decoding())
@@ -49,7 +49,7 @@ def assert_same_spans(left: Sequence[set[Span]], right: Sequence[set[Span]], tol
 
 
 def test_names_and_classes_follow_one_scheme(method: str) -> None:
-    """One name for folder, model type and key; classes named after the method; the shared pipeline and forward."""
+    """Folder, model type and key share a name, classes are named after the method; pipeline and forward are shared."""
     model_class = METHODS[method]
     stem = model_class.__name__.removesuffix("Model")
     assert model_class.config_class.model_type == method
@@ -154,7 +154,10 @@ def test_scores_in_eval_mode_are_pure_and_blind_to_gold(
 
 
 def test_padding_adds_no_loss_and_changes_no_span(model: SpanNERModel, collator: SpanNERCollator, rows: Rows) -> None:
-    """Each sentence alone, and all in one batch padded further than it needs, in tokens, words and gold."""
+    """Each sentence is read alone, then all in one batch that is padded further than needed.
+
+    The padding is in tokens, words and gold.
+    """
     batch = collator(rows)
     padded = {
         "input_ids": nn.functional.pad(batch["input_ids"], (0, 5), value=model.config.pad_token_id),
@@ -262,7 +265,7 @@ def test_unknown_fields_and_labels_are_refused(tiny_model: Make, method: str) ->
 def test_save_and_load_are_bit_equal(
     model: SpanNERModel, collator: SpanNERCollator, rows: Rows, tmp_path: Path, messages: list[str]
 ) -> None:
-    """By AutoModel and by the class, without a warning; labels and settings too.
+    """This holds for AutoModel and for the class, without a warning, and for labels and settings too.
 
     Loaded weights lie in the file's own memory, where matrix products may round otherwise; copies lie as a model's do.
     """

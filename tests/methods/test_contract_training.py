@@ -24,7 +24,7 @@ NESTED = [
 
 
 def test_overfits_three_sentences(tiny_model: Make, method: str, collator: SpanNERCollator) -> None:
-    """Strict F1 1.0 on three sentences of nested entities, within 1,000 steps; flat ones are the trouble case R-01."""
+    """Strict F1 is 1.0 on three sentences of nested entities within 1,000 steps; flat ones are case R-01."""
     model = without_dropout(tiny_model(method, overlap="nested", encoder_dropout=0.0)).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     batch = collator(NESTED)
@@ -52,7 +52,7 @@ def test_activation_checkpointing_equals_the_plain_run(
 def test_a_loss_function_of_the_library_takes_output_gold_and_number_of_sentences(
     tiny_model: Make, method: str, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path
 ) -> None:
-    """One step of two batches: the method's own loss, given back by the function, trains as without it."""
+    """In one step of two batches, a function that gives back the method's own loss trains as no function does."""
     seen = []
 
     def own_loss(outputs: SpanNEROutput, labels: Tensor, num_items_in_batch: Tensor | None = None) -> Tensor:

@@ -13,7 +13,7 @@ scores = st.one_of(st.floats(0, 1), st.integers(0, 10).map(lambda k: k / 10))
 
 
 def test_curve_by_hand():
-    """Kept at .9: 1 of 2; at .7: 2 of 3; at .2: 3 of 5. Four gold spans, one of them never predicted."""
+    """1 of 2 kept at .9 is right, 2 of 3 at .7, and 3 of 5 at .2; of four gold spans one is never predicted."""
     curve = precision_recall_curve([0.9, 0.2, 0.7, 0.9, 0.2], [True, False, True, False, True], 4)
     assert curve["thresholds"] == [0.9, 0.7, 0.2]
     assert curve["precision"] == [1 / 2, 2 / 3, 3 / 5]

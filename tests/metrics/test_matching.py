@@ -1,4 +1,4 @@
-"""Reading spans as sets. What is refused stands in `test_scoring.py`, where a user meets it."""
+"""Spans read as sets; `test_scoring.py` has what is refused, where a user meets it."""
 
 import pytest
 

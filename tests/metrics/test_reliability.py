@@ -1,4 +1,4 @@
-"""Calibration errors and the Brier score, by hand, by exact fractions and by their identities."""
+"""Calibration errors and the Brier score, by hand, by exact fractions, and by their identities."""
 
 import math
 import random
@@ -39,7 +39,7 @@ def twin_width_bins(pairs, num_bins):
 
 
 def twin_mass_bins(pairs, num_bins):
-    """Groups of equal scores, each in the bin that holds its middle."""
+    """Groups of equal scores, each in the bin that holds the middle of the group."""
     bins = {}
     for score, flag in pairs:
         below = sum(other < score for other, _ in pairs)
@@ -80,7 +80,7 @@ def test_calibration_error_of_seven_entities():
     ],
 )
 def test_calibration_error_on_bin_borders(pairs, num_bins, ece):
-    """Case E-06, values."""
+    """These are the values of case E-06."""
     result = calibration_error(*sides(pairs), num_bins)
     assert result["ece"] == approx(ece)
     assert result["count"] == len(pairs)
@@ -150,7 +150,7 @@ def test_calibration_errors_agree_with_exact_sums(binning, pairs, num_bins):
 
 
 def test_largest_gap_of_seven_entities():
-    """The gaps are |0 - .5|, |1 - .55|, |.5 - .83|, |2/3 - .92667|: the largest is .5, not that of the largest bin."""
+    """Of the gaps |0 - .5|, |1 - .55|, |.5 - .83| and |2/3 - .92667| the largest is .5, not that of the largest bin."""
     assert calibration_error(*SEVEN)["mce"] == pytest.approx(0.5)
 
 
@@ -166,7 +166,7 @@ def test_equal_mass_of_seven_entities():
 
 
 def test_equal_scores_are_never_split_over_bins_of_equal_mass():
-    """Ten of .9, one below, one above: their middle is 6 of 12, where the second bin of two begins."""
+    """There are ten of .9, one below and one above; their middle is 6 of 12, where the second bin of two begins."""
     values = np.array([0.9] * 10 + [0.1, 0.95])
     assert bin_numbers(values, 2, binning="mass").tolist() == [1] * 10 + [0, 1]
     assert bin_numbers(values, 4, binning="mass").tolist() == [2] * 10 + [0, 3]
@@ -191,12 +191,14 @@ def test_order_of_the_pairs_changes_no_bit(binning, pairs, num_bins, rng):
 
 
 def test_brier_score_by_hand():
-    """Two bins (0, .5] and (.5, 1]: .2 wrong, .4 right | .6 right, .8 right, 1.0 wrong. Base rate 3/5.
+    """In the bins (0, .5] and (.5, 1] .2 is wrong and .4 right, and .6 and .8 are right and 1.0 wrong: base rate 3/5.
 
-    Brier (.04 + .36 + .16 + .04 + 1) / 5 = .32. Bins: f .3, o .5, n 2; f .8, o 2/3, n 3.
-    Reliability (2 * .04 + 3 * (2/15)^2) / 5; resolution (2 * .01 + 3 * (1/15)^2) / 5; uncertainty .24.
-    Within: squares 2 * .01 + 2 * .04 = .1; products (-.1)(-.5) + .1 * .5 | (-.2)(1/3) + 0 + .2(-2/3) = .1 - .2;
-    (.1 - 2 * (.1 - .2)) / 5 = .06.
+    Brier is (.04 + .36 + .16 + .04 + 1) / 5 = .32. The bins have f .3, o .5, n 2 and f .8, o 2/3, n 3.
+
+    Reliability is (2 * .04 + 3 * (2/15)^2) / 5, resolution (2 * .01 + 3 * (1/15)^2) / 5, uncertainty .24.
+
+    Within the bins the squares are 2 * .01 + 2 * .04 = .1 and the products (-.1)(-.5) + .1 * .5 | (-.2)(1/3) + 0 +
+    .2(-2/3) = .1 - .2; so (.1 - 2 * (.1 - .2)) / 5 = .06.
     """
     split = brier_split([0.2, 0.4, 0.6, 0.8, 1.0], [0, 1, 1, 1, 0], 2)
     assert split == pytest.approx(
@@ -252,7 +254,7 @@ def test_outcomes_come_sorted():
 
 @pytest.mark.parametrize("score", [1.2, -0.1, math.nan, math.inf, None, "0.5", np.float32(1.5)])
 def test_what_is_no_score_is_refused(score):
-    """Case E-06, errors: the message names the score and the range."""
+    """These are the errors of case E-06: the message names the score and the range."""
     with pytest.raises(ValueError, match=r"scores\[1\]: score must be a number in \[0, 1\], got"):
         calibration_error([0.5, score], [1, 1], 4)
 

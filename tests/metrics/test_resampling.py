@@ -22,7 +22,7 @@ HEADLINES = ("overall_f1", "overall_precision", "overall_recall", "overall_ece")
 
 
 def random_corpus(num_texts, seed, rate=0.7):
-    """Gold spans, and predictions of which about `rate` are right, some repeated."""
+    """Gold spans, and predictions of which about `rate` are right and some are repeated."""
     rng = random.Random(seed)
     gold, predicted = [], []
     for _ in range(num_texts):
@@ -35,7 +35,7 @@ def random_corpus(num_texts, seed, rate=0.7):
 
 
 def documents_of(names):
-    """Texts of each document, in the order of the documents' first texts."""
+    """The texts of each document, in the order of the documents' first texts."""
     places = {}
     for place, name in enumerate(names):
         places.setdefault(("own", place) if name is None else name, []).append(place)
@@ -43,7 +43,7 @@ def documents_of(names):
 
 
 def twin_values(predicted, gold, names, num_resamples, seed, num_bins):
-    """Headline values of resamples by scoring the drawn texts from scratch, each draw a text of its own."""
+    """Headline values of resamples, by scoring the drawn texts from scratch, where each draw is a text of its own."""
     documents = documents_of(names)
     generator = np.random.default_rng(seed)
     values = []
@@ -118,7 +118,10 @@ def test_sums_of_all_documents_give_the_scores(corpus, num_bins, zero_division):
 
 
 def test_sums_of_documents_by_hand():
-    """x: .9 right, .4 wrong, two gold; own: .4 right. Bins (0, .5] and (.5, 1] hold correct minus score."""
+    """Document x has .9 right, .4 wrong and two gold; the one without a name has .4 right.
+
+    The bins (0, .5] and (.5, 1] hold correct minus score.
+    """
     predicted = [
         [{"start": 0, "end": 1, "label": "A", "score": 0.9}],
         [{"start": 0, "end": 1, "label": "A", "score": 0.4}],
@@ -163,7 +166,7 @@ def test_a_clear_difference_has_the_smallest_p_value():
 
 
 def test_a_resample_without_predictions_has_no_calibration_error():
-    """Only x is predicted, with .9 and right: every resample with x has the ECE .1, one without has none."""
+    """Only x is predicted, with .9 and rightly: every resample with x has the ECE .1, and one without it has none."""
     gold = [[{"start": 0, "end": 1, "label": "A"}], [{"start": 0, "end": 1, "label": "A"}]]
     predicted = [[{"start": 0, "end": 1, "label": "A", "score": 0.9}], []]
     interval = bootstrap_intervals(predicted, gold, num_resamples=50)["overall_ece"]
@@ -193,7 +196,10 @@ def test_one_document_less_makes_intervals_wider():
 
 
 def test_intervals_hold_the_true_precision_as_often_as_they_say():
-    """400 draws of 60 documents, precision .7 by construction: between 92 and 97.5 of 100 intervals hold it."""
+    """There are 400 draws of 60 documents with precision .7 by construction.
+
+    Between 92 and 97.5 of 100 intervals hold it.
+    """
     generator = np.random.default_rng(0)
     held = 0
     for _ in range(400):

@@ -42,7 +42,7 @@ def approx(values):
 
 
 def test_boundary_score_counts_a_span_of_two_labels_once():
-    """Strict: 1 of 2 predictions correct. Boundary-only: 1 of 1."""
+    """Strictly 1 of 2 predictions is correct; by boundaries alone 1 of 1 is."""
     result = score_spans([predicted_spans((0, 2, "A"), (0, 2, "B"))], [gold_spans((0, 2, "A"))])
     assert ratios(result, "overall") == approx({"precision": 0.5, "recall": 1.0, "f1": 2 / 3})
     assert ratios(result, "boundary") == {"precision": 1.0, "recall": 1.0, "f1": 1.0}
@@ -50,7 +50,7 @@ def test_boundary_score_counts_a_span_of_two_labels_once():
 
 @pytest.mark.parametrize("score", [1.2, -0.1, math.nan, math.inf, None, "0.5", np.float32(1.5)])
 def test_what_is_no_score_is_refused(score):
-    """Case E-06, errors: the message names the score and the range, also for a repeat."""
+    """These are the errors of case E-06: the message names the score and the range, also for a repeat."""
     good, bad = predicted_spans((0, 1, "A"), score=0.5), predicted_spans((0, 1, "A"), score=score)
     for text in (bad, good + bad, bad + good):
         with pytest.raises(ValueError, match=r"predictions\[1\].*score must be a number in \[0, 1\], got"):
@@ -66,7 +66,7 @@ def test_repeated_prediction_keeps_its_best_score():
 
 
 def test_calibration_error_is_taken_over_strict_matches_of_the_given_spans():
-    """Right span, wrong label is not correct; the missed gold span takes no part: (|1 - .9| + |0 - .6|) / 2."""
+    """A right span with a wrong label is not correct; the missed gold span has no part: (|1 - .9| + |0 - .6|) / 2."""
     predictions = [predicted_spans((0, 1, "A"), score=0.9) + predicted_spans((2, 3, "B"), score=0.6)]
     result = score_spans(predictions, [gold_spans((0, 1, "A"), (2, 3, "A"), (5, 6, "A"))])
     assert result["overall_ece"] == pytest.approx(0.35)
@@ -83,7 +83,7 @@ def corpus_of(texts):
 
 
 def twin_ratios(predicted, gold, zero_division):
-    """Precision, recall, F1 of two lists without repeats, by looking for each element of one in the other."""
+    """Precision, recall and F1 of two lists without repeats, by looking for each element of one in the other."""
     hits = [item for item in predicted if any(item == other for other in gold)]
     precision = len(hits) / len(predicted) if predicted else zero_division
     recall = len(hits) / len(gold) if gold else zero_division
@@ -219,7 +219,7 @@ GOLD = [gold_spans((0, 1, "A"), (2, 3, "A")), gold_spans((0, 2, "A")), gold_span
 
 
 def test_calibration_of_all_and_of_each_label_is_that_of_its_functions():
-    """Right are .9, .75 and .3; A has .9 and .75, B has .6 (wrong) and .3."""
+    """.9, .75 and .3 are right; A has .9 and .75, and B has .6, which is wrong, and .3."""
     scores, correct = [0.9, 0.6, 0.75, 0.3], [True, False, True, True]
     result = score_spans(FOUND, GOLD, num_bins=4)
     errors = {binning: calibration_error(scores, correct, 4, binning=binning) for binning in ("width", "mass")}
@@ -251,7 +251,7 @@ def test_intervals_are_those_of_the_bootstrap_and_there_only_on_request():
 
 @st.composite
 def tagged_texts(draw):
-    """Gold and found tags of one text of IOB2, well-formed."""
+    """Well-formed gold and predicted IOB2 tags of one text."""
     length = draw(st.integers(1, 8))
     sides = []
     for _ in range(2):
@@ -267,7 +267,7 @@ def tagged_texts(draw):
 
 @given(st.lists(tagged_texts(), min_size=1, max_size=4))
 def test_well_formed_tags_score_as_seqeval_scores_them(texts):
-    """Micro, macro and per label, precision, recall and F1 of its strict mode with 0 for 0 / 0."""
+    """Precision, recall and F1 are micro, macro and per label, in its strict mode with 0 for 0 / 0."""
     assume(any(tag != "O" for text in texts for side in text for tag in side))  # else it divides by 0
     gold, predicted = zip(*texts, strict=True)
     result = scores_of_tags(texts)
@@ -293,6 +293,6 @@ def test_flat_spans_score_as_nervaluate_scores_them(texts):
 
 
 def scores_of_tags(texts):
-    """Scores of the spans of well-formed tags, given as gold and found tags of each text."""
+    """Scores of the spans of well-formed tags, given as gold and predicted tags of each text."""
     read = [[tags_to_spans(tags, scheme="IOB2") for tags in text] for text in texts]
     return score_spans([predicted_spans(*predicted) for _, predicted in read], [gold_spans(*gold) for gold, _ in read])

@@ -1,4 +1,4 @@
-"""Saved tiny models, and programs run in a process of their own."""
+"""Saved tiny models, and programs that run in a process of their own."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def method(request: pytest.FixtureRequest) -> str:
 def saved_by_method(
     random_tagger: Callable[..., SpanNERPipeline], rows: list[dict[str, Any]], tmp_path: Path
 ) -> Callable[[str], Path]:
-    """Saves a tiny model that finds entities in `<folder>/<method>`, rows.json beside it; gives the folder."""
+    """Saves a tiny model that finds entities in `<folder>/<method>`, with rows.json beside it; gives the folder."""
 
     def save(method: str) -> Path:
         folder = tmp_path / "work"
@@ -56,7 +56,7 @@ def run_recipe() -> Callable[..., Callable[[list[str]], None]]:
 
 @pytest.fixture
 def run_python() -> Callable[..., str]:
-    """Runs Python in a process of its own, one thread and no network; gives its standard output."""
+    """Runs Python in a process of its own with one thread and no network, and gives its standard output."""
 
     def run(*arguments: str | Path, timeout: float = 300, check: bool = True, **environment: str) -> str:
         finished = subprocess.run(

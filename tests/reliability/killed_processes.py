@@ -29,7 +29,7 @@ from transformers import AutoModel, AutoTokenizer, TrainerCallback, TrainerState
 
 from hf_spanner.methods import trainer_of, training_arguments_of
 
-KILLED_STEP = 6  # of 10; a checkpoint every second step
+KILLED_STEP = 6  # there are 10, with a checkpoint every second step
 KILLED_CHUNK = 3
 MAX_RANDOM_KILLS = 8
 PREDICT = Path(__file__).parents[2] / "hf_spanner" / "commands" / "predict.py"
@@ -55,7 +55,7 @@ def main(work: str, folder: str, method: str, moments: list[str]) -> None:
 
 
 def in_child(action: Callable[[], None], seconds: float | None = None) -> int:
-    """Exit code of a child that does the action; -9 if it was killed, by itself or after some seconds."""
+    """The exit code of a child that does the action; -9 if it was killed, by itself or after some seconds."""
     child = os.fork()
     if child == 0:
         try:
@@ -72,24 +72,24 @@ def in_child(action: Callable[[], None], seconds: float | None = None) -> int:
 
 
 def random_kills(root: Path, method: str, output: Path, run: Callable, seconds: float) -> list[int]:
-    """Start the work again and again, each time killed at a random moment of its usual time."""
+    """Start the work again and again, and kill it each time at a random moment of its usual time."""
     draw = random.Random(method)
     codes = []
     while len(codes) < MAX_RANDOM_KILLS and 0 not in codes:
         codes.append(in_child(lambda: run(root, method, output, None), draw.uniform(0.1, 0.8) * seconds))
-        if codes == [0]:  # done before it could be killed
+        if codes == [0]:  # it was done before it could be killed
             shutil.rmtree(output)
             codes, seconds = [], seconds / 2
     return codes
 
 
 def kill() -> None:
-    """As `kill -9` would."""
+    """Kill this process as `kill -9` would."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def train(root: Path, method: str, output: Path, moment: str | None) -> None:
-    """Train ten steps, from the last complete checkpoint if there is one, and save."""
+    """Train ten steps, starting from the last complete checkpoint if there is one, and save."""
     torch.set_num_threads(1)
     source = root / method
     args = training_arguments_of(method)(
@@ -134,7 +134,7 @@ class KillAtStep(TrainerCallback):
     """Ends the process between two checkpoints."""
 
     def on_step_end(self, args: Any, state: TrainerState, control: Any, **kwargs: Any) -> None:
-        """Between steps."""
+        """End the process between two steps."""
         if state.global_step == KILLED_STEP - 1:
             kill()
 
@@ -193,7 +193,7 @@ SABOTAGES = {"weights": in_weights, "optimizer": in_optimizer, "state": in_state
 
 
 def predict(root: Path, method: str, output: Path, moment: str | None) -> None:
-    """Predict texts into `output/entities.jsonl`, behind what is there."""
+    """Predict texts into `output/entities.jsonl`, after what is there already."""
     torch.set_num_threads(1)
     spec = spec_from_file_location("predict", PREDICT)
     assert spec is not None

@@ -31,7 +31,7 @@ TEXTS = [
 
 
 def main() -> None:
-    """Write those of this version that are not there yet."""
+    """Write those checkpoints of this version that are not there yet."""
     torch.set_num_threads(1)
     for method in METHODS:
         folder = FOLDER / f"{method}-{VERSION}"
@@ -43,7 +43,7 @@ def main() -> None:
 
 
 def write_checkpoint(method: str, folder: Path) -> None:
-    """A random model that finds entities in the texts, its tokenizer, and what it finds."""
+    """Write a random model that finds entities in the texts, its tokenizer, and what it finds."""
     facts, tokenizer = facts_of(method), character_tokenizer()
     set_seed(1)
     with TemporaryDirectory() as encoder:
@@ -68,7 +68,7 @@ def write_checkpoint(method: str, folder: Path) -> None:
 
 
 def character_tokenizer() -> PreTrainedTokenizerFast:
-    """Letters and their continuations, which is all that a random model needs."""
+    """A tokenizer of letters and their continuations, which is all that a random model needs."""
     letters = "abcdefghijklmnopqrstuvwxyz.,'"
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{letter}" for letter in letters)]
     vocabulary = {piece: number for number, piece in enumerate(pieces)}

@@ -23,7 +23,7 @@ WORDS = ["Ana", "met", "Bo", "in", "Oslo", "and", "then", "they", "walked", "to"
 def main(folder: str, num_warm: int, num_texts: int) -> None:
     """Answer the texts of a generator and print what was measured."""
     torch.set_num_threads(1)
-    assert hf_spanner.METHODS  # registers them
+    assert hf_spanner.METHODS  # reading it registers them
     draw = random.Random(0)
     texts = (" ".join(draw.choices(WORDS, k=draw.randint(1, 8))) for _ in range(num_texts))
     num_answers = num_entities = before = 0
@@ -36,7 +36,7 @@ def main(folder: str, num_warm: int, num_texts: int) -> None:
 
 
 def resident_bytes() -> int:
-    """Memory of this process that is really there."""
+    """The memory of this process that is really there."""
     gc.collect()
     return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize()
 

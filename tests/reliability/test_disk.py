@@ -1,4 +1,4 @@
-"""A full disk and a folder that cannot be written: a clear error, and what was good before is still there."""
+"""A full disk and a folder that cannot be written give a clear error, and what was good before is still there."""
 
 import json
 import os
@@ -29,13 +29,13 @@ ROOT = Path(__file__).parents[2]
 
 
 def limit_file_size(num_bytes: int) -> None:
-    """No file of this process grows further, as on a full disk; the error is EFBIG in place of ENOSPC."""
+    """No file of this process grows further, as on a full disk, but the error is EFBIG in place of ENOSPC."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
 
 @contextmanager
 def full_disk(num_bytes: int | None = None) -> Iterator[None]:
-    """Files grow to so many bytes at most, or to what is set inside; it ends before the runner writes its own log."""
+    """Let files grow to so many bytes, or to what is set inside; this ends before the runner writes its own log."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         if num_bytes is not None:
@@ -47,7 +47,7 @@ def full_disk(num_bytes: int | None = None) -> Iterator[None]:
 
 @contextmanager
 def unprivileged() -> Iterator[None]:
-    """Root may write anywhere, so be nobody for a while."""
+    """Root may write anywhere, so this process is nobody for a while."""
     is_root = os.geteuid() == 0
     if is_root:
         os.seteuid(NOBODY)
@@ -60,7 +60,7 @@ def unprivileged() -> Iterator[None]:
 
 @pytest.fixture
 def read_only_folder() -> Iterator[Path]:
-    """A folder to make read-only, outside of the folders of tests, which only their owner may enter."""
+    """A folder to make read-only; it lies outside of the folders of tests, which only their owner may enter."""
     folder = Path(mkdtemp())
     yield folder
     folder.chmod(0o700)
@@ -74,7 +74,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def trainer_in(
     folder: Path, model: SpanNERModel, tokenizer: PreTrainedTokenizerBase, rows: Rows, *callbacks: TrainerCallback
 ) -> SpanNERTrainer:
-    """Six steps, a checkpoint every second, the last one kept."""
+    """A trainer of six steps that saves a checkpoint every second step and keeps the last one."""
     method = model.config.model_type
     args = training_arguments_of(method)(
         output_dir=str(folder),
@@ -113,7 +113,7 @@ class FullDiskAtStep(TrainerCallback):
         self.step = step
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """At the step, before it is saved."""
+        """Act at the step, before it is saved."""
         if state.global_step == self.step:
             limit_file_size(50_000)
 
@@ -156,7 +156,7 @@ def test_a_disk_that_fills_while_predicting_loses_no_text(
 def test_a_file_in_place_of_the_folder_is_an_error_that_names_it(
     tiny_model: Make, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path
 ) -> None:
-    """For training before its first step."""
+    """When training, the error comes before the first step."""
     place = tmp_path / "model"
     place.write_text("precious", encoding="utf-8")
     with pytest.raises(FileExistsError, match=str(place)):
@@ -169,7 +169,7 @@ def test_a_file_in_place_of_the_folder_is_an_error_that_names_it(
 def test_a_read_only_folder_is_an_error_that_names_it(
     tiny_model: Make, tokenizer: PreTrainedTokenizerBase, rows: Rows, read_only_folder: Path
 ) -> None:
-    """For training before its first step."""
+    """When training, the error comes before the first step."""
     tiny_model().save_pretrained(read_only_folder)
     before, model = contents(read_only_folder), tiny_model(seed=1)
     trainer = trainer_in(read_only_folder, tiny_model(seed=1), tokenizer, rows)
@@ -212,7 +212,7 @@ def test_weights_of_another_cut_leave_no_older_ones_behind(tiny_model: Make, tmp
 def test_saving_over_the_folder_it_was_loaded_from(tiny_model: Make, tmp_path: Path) -> None:
     """Loaded weights may lie in the memory of the very file that is written."""
     tiny_model().save_pretrained(tmp_path)
-    (tmp_path / ".unfinished").mkdir()  # of a process that was killed
+    (tmp_path / ".unfinished").mkdir()  # it is left by a process that was killed
     (tmp_path / ".unfinished" / "model.safetensors").write_bytes(b"half")
     loaded = AutoModel.from_pretrained(tmp_path)
     loaded.save_pretrained(tmp_path)
@@ -232,7 +232,10 @@ fill_a_real_disk(Path(sys.argv[3]), sys.argv[4])
 
 
 def fill_a_real_disk(folder: Path, method: str) -> None:
-    """Train on a disk with room for one checkpoint and a half, then after making room; called in its own namespace."""
+    """Train on a disk with room for one checkpoint and a half, then after making room.
+
+    It is called in a namespace of its own.
+    """
     rows = json.loads((folder / "rows.json").read_text(encoding="utf-8"))
     source, disk = folder / method, folder / "disk"
     tokenizer = AutoTokenizer.from_pretrained(source)
@@ -258,7 +261,7 @@ def fill_a_real_disk(folder: Path, method: str) -> None:
 
 @pytest.mark.slow
 def test_a_disk_that_is_really_full(saved_by_method: Callable, method: str, tmp_path: Path) -> None:
-    """On a file system of 8 MB in memory, mounted in a namespace of its own."""
+    """The disk is a file system of 8 MB in memory, mounted in a namespace of its own."""
     folder = saved_by_method(method)
     (folder / "disk").mkdir()
     own_namespace = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]

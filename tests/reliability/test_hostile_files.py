@@ -20,7 +20,7 @@ ROOM = 400_000_000  # bytes of memory beyond the present; what the files below c
 
 @pytest.fixture
 def little_memory() -> Iterator[None]:
-    """An allocation of more than `ROOM` bytes fails."""
+    """Let an allocation of more than `ROOM` bytes fail."""
     before = resource.getrlimit(resource.RLIMIT_AS)
     present = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (present + ROOM, before[1]))
@@ -35,7 +35,7 @@ def saved(tiny_model: Make, tmp_path: Path) -> Path:
 
 
 def refusal(folder: Path, kind: type[Exception] = ValueError) -> str:
-    """The message and notes of the error that loading gives."""
+    """The message and the notes of the error that loading raises."""
     with pytest.raises(kind) as error:
         AutoModel.from_pretrained(folder)
     return "\n".join([str(error.value), *getattr(error.value, "__notes__", [])])
@@ -66,7 +66,7 @@ def test_absurd_sizes_are_refused_before_memory_is_taken(saved: Path, fields: di
 
 @pytest.mark.usefixtures("little_memory")
 def test_weights_that_a_file_lacks_take_no_memory(tiny_model: Make, method: str, tmp_path: Path) -> None:
-    """A head of the largest size that the ranges allow, and an encoder alone in the file."""
+    """The head has the largest size that the ranges allow, and the file holds the encoder alone."""
     tiny_model(method).save_pretrained(tmp_path)
     size_field = facts_of(method).size_field
     if size_field is not None:
@@ -117,7 +117,7 @@ def test_a_header_that_claims_too_much_is_refused_by_name(saved: Path, size: int
 
 @pytest.mark.usefixtures("little_memory")
 def test_tensors_that_claim_too_much_are_refused(saved: Path) -> None:
-    """A header whose shape and place in the file do not agree."""
+    """The header gives a shape and a place in the file that do not agree."""
     path = saved / "model.safetensors"
     header = {"biaffine.bias": {"dtype": "F32", "shape": [10**6, 10**6], "data_offsets": [0, 4 * 10**12]}}
     text = json.dumps(header).encode()
@@ -144,7 +144,7 @@ def test_an_index_leads_to_no_other_folder_and_no_other_format(saved: Path, name
 def test_no_index_of_the_folder_leads_to_another(
     saved: Path, index_name: str, arguments: dict[str, Any], fields: dict[str, Any]
 ) -> None:
-    """All weights lie outside; neither a variant nor the configuration reaches them."""
+    """All weights lie outside, and neither a variant nor the configuration reaches them."""
     rewrite_config(saved, **fields)
     names = list(load_file(saved / "model.safetensors"))
     (saved / "model.safetensors").rename(saved.parent / "outside.safetensors")

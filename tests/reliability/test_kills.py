@@ -30,7 +30,7 @@ def num_kills(outcomes: dict) -> int:
 def test_killed_while_training(
     saved_by_method: Callable, run_python: Callable, method: str, record_property: Callable
 ) -> None:
-    """Between checkpoints, in each part of one, while an older one is removed, in the last save, and at random."""
+    """Kills come between checkpoints, in each part of one, as an older one is removed, in the last save, at random."""
     moments = ("step", "weights", "optimizer", "state", "rotation", "final_save", "random")
     outcomes = outcome(run_python, saved_by_method(method), "train", method, *moments)
     record_property("kills", num_kills(outcomes))
@@ -41,7 +41,7 @@ def test_killed_while_training(
 def test_killed_while_predicting(
     saved_by_method: Callable, run_python: Callable, method: str, record_property: Callable
 ) -> None:
-    """Between chunks, inside a line, and at random; the file is equal to the byte, scores included."""
+    """It is killed between chunks, inside a line, and at random; the file is equal to the byte, scores included."""
     folder = saved_by_method(method)
     (folder / "texts.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
     moments = ("between", "line", "random")

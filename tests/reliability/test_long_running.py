@@ -1,4 +1,4 @@
-"""Memory over many texts, and of one very long text."""
+"""The memory that many texts take, and that of one very long text."""
 
 import json
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def test_many_texts_take_no_more_memory(
     method: str,
     record_property: Callable[[str, Any], None],
 ) -> None:
-    """Resident memory after 20,000 texts and after 100,000, read from a generator.
+    """Resident memory is compared after 20,000 texts and after 100,000, which a generator gives.
 
     oneDNN keeps up to 1,024 compiled operations, one for each shape; it is told to keep none, so that what else grows
     is seen.
@@ -42,7 +42,7 @@ def test_many_texts_take_no_more_memory(
 
 
 class Marked:
-    """Stands in for a model's candidates: the words "Lake Tarn Oslo" in a row are an entity, nothing else is.
+    """Stands in for a model's candidates: the words "Lake Tarn Oslo" in a row are an entity, and nothing else is.
 
     The real scores are computed and thrown away, so time and memory are those of the method.
     """
@@ -53,7 +53,7 @@ class Marked:
         patch.setattr(model, "candidate_spans", self.candidates)
 
     def noted(self, input_ids: Tensor, attention_mask: Tensor, word_index: Tensor, word_mask: Tensor) -> Tensor:
-        """The real vectors; the place of each first mark is kept."""
+        """Give the real vectors, and keep the place of each first mark."""
         is_first = (input_ids == self.marks[0]) & (word_index > 0)
         self.mark_starts = [
             [word - 1 for word in words[first].tolist() if word + 1 < mask.sum()]
@@ -78,7 +78,10 @@ def test_a_very_long_text_takes_the_memory_of_its_windows(
     monkeypatch: pytest.MonkeyPatch,
     record_property: Callable[[str, Any], None],
 ) -> None:
-    """200,000 words, an entity of three words every 97, so that some lie across window edges; beside 10,000 words."""
+    """200,000 words are compared with 10,000.
+
+    Every 97 words there is an entity of three words, so that some lie across the edges of windows.
+    """
     tokenizer = AutoTokenizer.from_pretrained(tiny_encoder)
     model = tiny_model(method, window_size=64, window_overlap=16)
     tagger = SpanNERPipeline(model=model, tokenizer=tokenizer)
@@ -107,6 +110,6 @@ def reset_peak() -> None:
 
 
 def peak_bytes() -> int:
-    """The most memory of this process since the mark was set."""
+    """The most memory that this process has held since the mark was set."""
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))

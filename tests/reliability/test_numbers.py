@@ -18,7 +18,10 @@ LABELS = ("LOC", "ORG", "PER")
 def test_mixed_precision_is_finite(
     tiny_model: Make, method: str, tokenizer: Any, rows: list[dict[str, Any]], dtype: torch.dtype
 ) -> None:
-    """Padding, an empty sentence, one whose words have no tokens and a long one; losses, gradients and scores."""
+    """Losses, gradients and scores are finite for padding and an empty sentence.
+
+    So they are for a sentence whose words have no tokens, and for a long one.
+    """
     odd = [{"tokens": [], "entities": []}, {"tokens": ["\u200b", " "], "entities": []}]
     long = {"tokens": ["Ana", "Bo", "Oslo"] * 15, "entities": [{"start": 0, "end": 1, "label": "PER"}]}
     collator = SpanNERCollator(tokenizer, {label: index for index, label in enumerate(LABELS)})

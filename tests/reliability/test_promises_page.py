@@ -1,4 +1,4 @@
-"""Every test that docs/reliability.md names is there, and slow where the page says so."""
+"""Every test that docs/reliability.md names is there, and is slow where the page says so."""
 
 import ast
 import re
@@ -11,7 +11,7 @@ NAMED = re.findall(r"`(?:tests/[\w/]*)?(test_\w+\.py)(?:::(\w+))?`(\*?)", PAGE.r
 
 
 def slow_by_name(path: Path) -> dict[str, bool]:
-    """Names of the tests of a file, each with whether it is slow."""
+    """The names of the tests of a file, each with whether it is slow."""
     functions = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)]
     return {
         function.name: "pytest.mark.slow" in map(ast.unparse, function.decorator_list)
@@ -29,7 +29,7 @@ def test_every_test_of_the_page_is_there() -> None:
 
 
 def test_every_path_and_name_of_the_page_is_read() -> None:
-    """A name in another form would pass unseen."""
+    """A name in another form would go unseen."""
     text = PAGE.read_text(encoding="utf-8")
     assert text.count("`test_") + text.count("`tests/") == len(NAMED) + text.count("`tests/cases`")
     assert (TESTS / "cases").is_dir()

@@ -15,7 +15,7 @@ every_folder = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: fol
 
 @every_folder
 def test_an_earlier_checkpoint_answers_as_it_did(folder: Path) -> None:
-    """Spans equal, scores within 1e-5; one at a time and in a batch."""
+    """Spans are equal and scores within 1e-5, for texts one at a time and in a batch."""
     answers = json.loads((folder / "answers.json").read_text(encoding="utf-8"))
     assert sum(len(answer["entities"]) for answer in answers) > 1
     tagger = pipeline("span-ner", model=str(folder), device="cpu")
@@ -31,7 +31,7 @@ def test_an_earlier_checkpoint_answers_as_it_did(folder: Path) -> None:
 
 @every_folder
 def test_an_earlier_checkpoint_survives_another_save(folder: Path, tmp_path: Path) -> None:
-    """The same weights and settings; the configuration says which version wrote it."""
+    """Weights and settings stay the same, and the configuration says which version wrote it."""
     loaded = AutoModel.from_pretrained(folder)
     loaded.save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path)
@@ -50,6 +50,6 @@ def test_a_checkpoint_is_small_and_holds_no_pickle(folder: Path) -> None:
 
 
 def test_the_checkpoints_of_the_first_version_are_there() -> None:
-    """They are only ever added to; a method of later has its own once somebody runs `make checkpoints`."""
+    """They are only ever added to; a later method has its own once somebody runs `make checkpoints`."""
     first = {"bopn-0.1.0", "boundary_smoothing-0.1.0", "diffusion_ner-0.1.0", "locate_and_label-0.1.0"}
     assert first <= {folder.name for folder in FOLDERS}

@@ -25,7 +25,7 @@ UNSAFE_CALLS = {
     "yaml.unsafe_load",
     "yaml.full_load",
     "pandas.read_pickle",
-    "typ='unsafe'",  # of YAML
+    "typ='unsafe'",  # these are YAML's
 }
 UNSAFE_ARGUMENTS = {"allow_pickle", "shell"}
 WITHOUT_NETWORK = """
@@ -48,7 +48,7 @@ sys.stdout.write("offline")
 
 
 def names_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Line and name of each imported module, called function and argument by name, alone and with its value."""
+    """Line and name of each imported module, called function and named argument, this also with its value."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name.split(".")[0]) for alias in node.names)
@@ -63,7 +63,10 @@ def names_of(path: Path) -> Iterator[tuple[int, str]]:
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_nothing_runs_code_out_of_files(path: Path) -> None:
-    """No pickle, no evaluated text, no shell, YAML only by its safe loader; remote code only where a caller asks."""
+    """There is no pickle, no evaluated text and no shell, and YAML is read by its safe loader only.
+
+    Remote code runs only where a caller asks for it.
+    """
     forbidden = UNSAFE_MODULES | UNSAFE_CALLS | {f"{name}=" for name in UNSAFE_ARGUMENTS | {"trust_remote_code"}}
     findings = [f"line {line}: {name}" for line, name in names_of(path) if name in forbidden]
     assert not findings
@@ -80,7 +83,7 @@ def test_the_search_for_unsafe_names_finds_them(tmp_path: Path) -> None:
 
 
 def test_import_and_prediction_ask_for_no_network(saved_by_method: Callable, run_python: Callable) -> None:
-    """Even where the offline switch of the Hub's library is off; the socket refuses whatever is asked."""
+    """This holds even where the offline switch of the Hub's library is off; the socket refuses whatever is asked."""
     folders = [saved_by_method(method) / method for method in METHODS]
     home = {"HF_HUB_OFFLINE": "0", "HF_HOME": str(folders[0].parent / "home")}
     assert run_python("-c", WITHOUT_NETWORK, *folders, **home) == "offline"

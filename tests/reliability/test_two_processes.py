@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 from hf_spanner import METHODS, SpanNERPipeline
 
 PROGRAM = Path(__file__).with_name("launched_processes.py")
-TOLERANCE = 1e-5  # of a weight after two steps, and of a score
+TOLERANCE = 1e-5  # that of a weight after two steps, and that of a score
 
 
 def answers_of(rows: list[list[dict[str, Any]]]) -> list[dict[tuple, float]]:
@@ -29,9 +29,10 @@ def test_two_processes_agree_with_one(
     tmp_path: Path,
     record_property: Callable[[str, Any], None],
 ) -> None:
-    """Four sentences a step, as 4 and as 2 x 2; an odd number of rows to evaluate, one of them in windows.
+    """A step has four sentences, as 4 and as 2 x 2.
 
-    Evaluation comes first: it must not keep the processes from sharing gradients afterwards.
+    An odd number of rows is evaluated, one of them in windows. Evaluation comes first: it must not keep the processes
+    from sharing gradients afterwards.
     """
     long = {"tokens": ["Ana", "met", "Bo", "in", "Oslo"] * 15, "entities": [{"start": 0, "end": 1, "label": "PER"}]}
     models = {

@@ -1,4 +1,4 @@
-"""What is taken from private names of the libraries: they are still there, and do what they are taken for."""
+"""The private names of the libraries that are used are still there, and do what they are used for."""
 
 import inspect
 import logging
@@ -26,7 +26,7 @@ def test_one_process_uses_one_device(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Where the library would split each batch over the devices."""
+    """The library would split each batch over the devices here."""
     args = SpanNERTrainingArguments(
         output_dir=str(tmp_path), use_cpu=True, eval_strategy="no", load_best_model_at_end=False
     )

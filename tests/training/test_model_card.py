@@ -1,4 +1,4 @@
-"""The model card: metadata that reads back, numbers equal to the scores, no path of this machine."""
+"""The model card: metadata that reads back, numbers equal to the scores, and no path of this machine."""
 
 import json
 import re
@@ -32,7 +32,7 @@ ROWS = [{"tokens": ["a", "b", "c", "d"], "entities": GOLD[0]}, {"tokens": ["e", 
 
 @pytest.fixture
 def scores() -> dict[str, Any]:
-    """Strict: 1 of 2 predicted and 1 of 2 gold. ECE: (|1 - 0.75| + |0 - 0.5|) / 2 = 0.375."""
+    """Strict: 1 of 2 predicted and 1 of 2 gold spans are right. ECE: (|1 - 0.75| + |0 - 0.5|) / 2 = 0.375."""
     return score_spans(FOUND, GOLD)
 
 

@@ -115,7 +115,7 @@ def test_wrong_overrides_are_refused(write: Write, override: str, message: str) 
     ],
 )
 def test_wrong_recipes_are_refused_by_name(write: Write, old: str, new: str, message: str) -> None:
-    """Cases S-01 and S-02 among them: a method outside the table, a data path out of the folder."""
+    """Cases S-01 and S-02 are among them: a method outside the table, and a data path out of the folder."""
     assert old in GOOD
     with pytest.raises(ValueError, match=message) as error:
         Recipe.from_yaml(write(GOOD.replace(old, new)))
@@ -136,7 +136,7 @@ def test_a_merged_key_may_be_set_again(write: Write) -> None:
 
 
 def test_numbers_and_words_are_read_as_they_look(write: Write) -> None:
-    """YAML 1.1 takes 1e-5 for a text and no for false."""
+    """YAML 1.1 takes 1e-5 for a text, and the word no for false."""
     text = (
         GOOD.replace("1.0e-5", "1e-5") + "  eval_strategy: no\n  save_strategy: no\n  load_best_model_at_end: false\n"
     )
@@ -151,13 +151,13 @@ def test_text_that_only_looks_like_a_number_is_left_alone(write: Write) -> None:
 
 @pytest.mark.parametrize("text", ["output_dir: !!python/object/apply:os.getcwd []\n", "a: [1\n", "- a\n- b\n", ""])
 def test_tags_broken_yaml_and_other_shapes_are_refused(write: Write, text: str) -> None:
-    """Case S-01: nothing of the file is run."""
+    """This is case S-01: nothing of the file is run."""
     with pytest.raises(ValueError, match=r"recipe\.yaml (is not plain YAML|must hold keys and values)"):
         Recipe.from_yaml(write(text))
 
 
 def test_a_recipe_lies_over_its_base_and_the_base_of_that(write: Write, tmp_path: Path) -> None:
-    """Data, model and training keep what the upper file leaves out; overrides win over all."""
+    """Data, model and training keep what the upper file leaves out, and overrides win over all."""
     write(GOOD)
     (tmp_path / "middle.yaml").write_text("base: recipe.yaml\nencoder: other\nmodel: {max_width: 9}\ndata:\n")
     top = "base: middle.yaml\nmodel: {smoothing_epsilon: 0.3}\ntraining: {seed: 3, num_train_epochs: 5}\n"

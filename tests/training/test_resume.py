@@ -23,7 +23,7 @@ def test_the_order_follows_from_seed_and_epoch_and_draws_nothing() -> None:
 
 
 def test_neighbours_are_of_like_length() -> None:
-    """Within a group of 100 rows lengths fall, so that neighbours differ far less than the mean of two rows, 3.3."""
+    """In a group of 100 rows lengths fall, so neighbours differ far less than 3.3, the mean difference of two rows."""
     lengths = LENGTHS * 14
     in_order = [lengths[row] for row in EpochSampler(4, lengths, seed=0, epoch=lambda: 0)]
     assert in_order[0] == 10
@@ -43,7 +43,7 @@ def test_the_last_complete_checkpoint_is_found(tmp_path: Path) -> None:
 
 
 def test_what_is_no_checkpoint_is_passed_over(tmp_path: Path) -> None:
-    """Copies under other names, a plain file, and a state that is no text."""
+    """There are copies under other names, a plain file, and a state that is no text."""
     for name in ("checkpoint-2", "checkpoint-10-old", "checkpoint-10_bak", "checkpoint-11"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "trainer_state.json").write_text("{}", encoding="utf-8")

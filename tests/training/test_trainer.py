@@ -45,7 +45,7 @@ def as_tuples(spans: list[dict[str, Any]]) -> list[tuple]:
 
 
 def biased(model: SpanNERModel) -> SpanNERModel:
-    """Every span is likely to be of some type, as in a model before training."""
+    """Make every span likely to be of some type, as in a model before training."""
     with torch.no_grad():
         model.biaffine.bias[:-1] += 5.0
     return model
@@ -78,7 +78,7 @@ def test_the_last_smaller_batch_changes_no_score(
 def test_windows_of_long_rows_are_merged_as_in_the_pipeline(
     tiny_model: Make, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path
 ) -> None:
-    """Rows of several windows and of one; answers in the order of the rows; gold counted over whole rows."""
+    """Rows have several windows or one; answers are in the order of the rows, and gold is counted over whole rows."""
     model = biased(tiny_model(window_size=16, window_overlap=6))
     long = [rows[0], long_row(60), rows[4], long_row(25)]
     trainer = trainer_for(model, tokenizer, tmp_path, per_device_eval_batch_size=3)
@@ -130,7 +130,7 @@ def test_evaluation_keeps_few_spans_of_an_untrained_model(
     overlap: str,
     bound: int,
 ) -> None:
-    """Case R-06: at most N spans a sentence of N words, or 2 N - 1 nested, of N (N + 1) / 2 candidates."""
+    """Case R-06: of N (N + 1) / 2 candidates at most N spans of N words are kept, or 2 N - 1 nested ones."""
     model = biased(tiny_model(overlap=overlap))
     trainer = trainer_for(model, tokenizer, tmp_path)
     num_words = 100
@@ -202,7 +202,7 @@ def test_one_rate_is_enough(tiny_model: Make, tokenizer: PreTrainedTokenizerBase
 def test_items_of_a_step_are_sentences(
     tiny_model: Make, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path
 ) -> None:
-    """Not the entries of `labels`, which the library would count."""
+    """They are not the entries of `labels`, which the library would count."""
     trainer = trainer_for(tiny_model(), tokenizer, tmp_path)
     batches = [trainer.span_collator(rows[:3]), trainer.span_collator(rows[3:])]
     for num_batches, num_sentences in ((2, 5), (1, 3), (7, 5)):
@@ -237,7 +237,7 @@ def test_a_checkpoint_that_is_written_again_is_incomplete_until_its_end(
 def test_the_best_model_by_f1_is_loaded_at_the_end(
     tiny_model: Make, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path
 ) -> None:
-    """F1 of the three epochs is given as 0.1, 0.9, 0.2, so the second epoch's weights remain; one folder is kept."""
+    """F1 of the three epochs is given as 0.1, 0.9 and 0.2, so the second epoch's weights remain; one folder is kept."""
     f1_values = iter([0.1, 0.9, 0.2])
     trainer = trainer_for(
         tiny_model(),
@@ -361,7 +361,7 @@ trainer.end()
 def test_launched_processes_train_and_evaluate_like_one(
     tiny_model: Make, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path
 ) -> None:
-    """By `accelerate launch`: one process, and two gloo ranks with half the batch each; an odd number of rows."""
+    """`accelerate launch` starts one process, or two gloo ranks with half the batch each; the number of rows is odd."""
     folder = tmp_path / "model"
     biased(tiny_model(encoder_dropout=0.0)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)

@@ -1,4 +1,4 @@
-"""Rows cut into windows: nothing lost in silence, context from the same document only."""
+"""Rows cut into windows: nothing is lost in silence, and context comes from the same document only."""
 
 from collections.abc import Callable
 from typing import Any
@@ -67,7 +67,7 @@ def test_a_row_that_fits_is_one_window_with_all_its_entities(cut: Cut) -> None:
 
 
 def test_an_entity_goes_to_the_window_that_owns_its_midpoint(cut: Cut) -> None:
-    """Ten words in windows of six that share two: words 0 to 5 and 4 to 9, the border at word 5."""
+    """Ten words lie in windows of six that share two: words 0 to 5 and 4 to 9, with the border at word 5."""
     gold = [(0, 1, "PER"), (4, 5, "PER"), (4, 6, "LOC"), (5, 6, "PER"), (9, 10, "ORG")]
     windows, report = cut([row(10, *gold)], 6, 2)
     assert list(zip(column(windows, "first_word"), column(windows, "num_words"), strict=True)) == [(0, 6), (4, 6)]
@@ -100,7 +100,7 @@ def test_an_entity_outside_its_row_is_refused(cut: Cut, start: int, end: int) ->
 
 @given(st.data())
 def test_every_entity_is_in_one_window_or_counted(cut: Cut, data: st.DataObject) -> None:
-    """And windows cover all words; an entity no longer than half the overlap is never lost."""
+    """Windows cover all words too; an entity no longer than half the overlap is never lost."""
     num_words = data.draw(st.integers(1, 40))
     size = data.draw(st.integers(2, 12))
     overlap = data.draw(st.integers(1, size - 1))

@@ -10,7 +10,7 @@ from hf_spanner.methods.bopn.loss_bopn import offset_targets
 
 
 def perfect_scores(model: Any, words: Tensor, word_mask: Tensor, labels: Tensor) -> SpanNEROutput:
-    """The offset label of each cell, certain."""
+    """Scores with which the offset label of each cell is certain."""
     max_offset = model.config.max_offset
     targets = offset_targets(labels, word_mask.shape[1], max_offset=max_offset, num_labels=model.config.num_labels)
     return SpanNEROutput(logits=SURE * nn.functional.one_hot(targets, 4 * max_offset + 2).float(), word_mask=word_mask)

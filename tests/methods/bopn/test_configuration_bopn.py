@@ -1,4 +1,4 @@
-"""Defaults from the paper, ranges checked before any tensor exists, room for prompts, values kept on disk."""
+"""Defaults from the paper, ranges checked before any tensor exists, room for prompts, and values kept on disk."""
 
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ def test_values_out_of_range_are_refused_by_name(field: str, value: Any) -> None
 
 
 def test_prompts_take_positions_of_the_encoder() -> None:
-    """64 positions, 2 special tokens; RoBERTa's start at pad_token_id + 1 = 2."""
+    """There are 64 positions and 2 special tokens; RoBERTa's positions start at pad_token_id + 1 = 2."""
     bert, roberta = BertConfig(max_position_embeddings=64), RobertaConfig(max_position_embeddings=66, pad_token_id=1)
     assert with_labels(10, encoder_config=bert).window_size == 52
     assert with_labels(10, encoder_config=roberta).window_size == 52
@@ -80,7 +80,7 @@ def test_prompts_take_positions_of_the_encoder() -> None:
 
 
 def test_types_that_leave_no_room_are_refused() -> None:
-    """61 types and 2 special tokens leave one position of 64."""
+    """61 types and 2 special tokens leave one of 64 positions."""
     bert = BertConfig(max_position_embeddings=64)
     assert with_labels(61, encoder_config=bert).window_size == 1
     with pytest.raises(ValueError, match=r"id2label .* 62 types, of which at most 61 fit"):

@@ -1,4 +1,4 @@
-"""Offset targets against the worked examples of the annotation rule and a literal twin; the loss by hand."""
+"""Offset targets, against the worked examples of the annotation rule and a literal twin; the loss by hand."""
 
 import math
 
@@ -24,7 +24,7 @@ CPU = torch.device("cpu")
 
 
 def targets_of(num_words: int, gold: list[Gold], max_offset: int, *, num_labels: int = 2, hidden: tuple = ()) -> Tensor:
-    """(N, N, M) targets of one sentence; words in `hidden` have no token."""
+    """Targets (N, N, M) of one sentence; the words in `hidden` have no token."""
     word_mask = torch.ones(1, num_words, dtype=torch.bool)
     word_mask[0, list(hidden)] = False
     labels = legal_gold(torch.tensor([gold], dtype=torch.long).view(1, -1, 3), word_mask, num_labels)
@@ -32,7 +32,7 @@ def targets_of(num_words: int, gold: list[Gold], max_offset: int, *, num_labels:
 
 
 def upper_cells(targets: Tensor, max_offset: int, label: int = 0) -> dict[tuple[int, int], str]:
-    """Names of the labelled cells (i <= j) of one type; asserts that the lower triangle mirrors the upper."""
+    """Names of the labelled cells (i <= j) of one type, after asserting that the lower triangle mirrors the upper."""
     table = targets[..., label]
     assert torch.equal(table, table.T)
     names = offset_names(max_offset)
@@ -44,7 +44,7 @@ def upper_cells(targets: Tensor, max_offset: int, label: int = 0) -> dict[tuple[
 def literal_targets(
     num_words: int, gold: list[Gold], max_offset: int, *, num_labels: int, hidden: tuple = ()
 ) -> Tensor:
-    """As the rule is told: centres, then each centre in row-major order writes on its cross, then the mirror."""
+    """The rule as it is told: centres first, then each in row-major order writes on its cross, then the mirror."""
     out = 4 * max_offset + 1
     place = {name: index for index, name in enumerate(offset_names(max_offset))}
     table = [[[out] * num_labels for _ in range(num_words)] for _ in range(num_words)]
@@ -81,10 +81,10 @@ def test_labels_are_named_and_moved_in_one_order() -> None:
 
 
 def test_example_1_two_types() -> None:
-    """N = 8, S = 2, proteins (1, 2), (1, 4), cell type (5, 6), inclusive.
+    """N = 8, S = 2, with proteins (1, 2) and (1, 4) and the cell type (5, 6), both ends inclusive.
 
     (1, 3) is +1E of (1, 2) and -1E of (1, 4), and the first centre in row-major order wins. (2, 2) and (2, 4) start one
-    word late, (0, 2) and (0, 4) one early; (2, 3), (0, 1) share no boundary with an entity and stay out.
+    word late, (0, 2) and (0, 4) one early; (2, 3) and (0, 1) share no boundary with an entity and stay out.
     """
     targets = targets_of(8, [(1, 3, 0), (1, 5, 0), (5, 7, 1)], 2)
     assert upper_cells(targets, 2, 0) == {
@@ -112,7 +112,10 @@ def test_example_1_two_types() -> None:
 
 @pytest.mark.parametrize("gold", [[(2, 5, 0), (3, 6, 0)], [(3, 6, 0), (2, 5, 0)]])
 def test_example_2_ties_go_to_the_first_centre_in_any_order_of_gold(gold: list[Gold]) -> None:
-    """S = 1, N = 7, (2, 4), (3, 5): (2, 5) is +1E or -1S, (3, 4) is +1S or -1E; the labels of (2, 4) win."""
+    """S = 1, N = 7, gold is (2, 4) and (3, 5): (2, 5) is +1E or -1S, and (3, 4) is +1S or -1E.
+
+    The labels of (2, 4) win.
+    """
     assert upper_cells(targets_of(7, gold, 1), 1) == {
         (1, 4): "-1S",
         (2, 3): "-1E",
@@ -126,14 +129,17 @@ def test_example_2_ties_go_to_the_first_centre_in_any_order_of_gold(gold: list[G
 
 
 def test_example_3_the_closer_entity_wins() -> None:
-    """S = 2, N = 8, (2, 4), (3, 6): (2, 6) is +2E of the first but -1S of the second; (3, 5) is -1E, (3, 4) +1S."""
+    """S = 2, N = 8, gold is (2, 4) and (3, 6): (2, 6) is +2E of the first but -1S of the second.
+
+    (3, 5) is -1E and (3, 4) is +1S.
+    """
     cells = upper_cells(targets_of(8, [(2, 5, 0), (3, 7, 0)], 2), 2)
     assert (cells[2, 6], cells[3, 5], cells[3, 4]) == ("-1S", "-1E", "1S")
     assert (cells[2, 4], cells[3, 6], cells[2, 5]) == ("0", "0", "1E")
 
 
 def test_example_4_entities_that_end_together() -> None:
-    """S = 2, N = 7, (2, 5), (4, 5): (3, 5) is +1S of the first and -1S of the second, and the first wins."""
+    """S = 2, N = 7, gold is (2, 5) and (4, 5): (3, 5) is +1S of the first and -1S of the second; the first wins."""
     cells = upper_cells(targets_of(7, [(2, 6, 0), (4, 6, 0)], 2), 2)
     expected = {
         (3, 5): "1S",
@@ -150,7 +156,10 @@ def test_example_4_entities_that_end_together() -> None:
 
 
 def test_no_cell_beyond_the_sentence_or_the_diagonal() -> None:
-    """One word: no neighbour. Two words, gold on the first, S = 3: only (0, 1), which ends one word late."""
+    """One word has no neighbour.
+
+    Of two words with gold on the first and S = 3, only (0, 1) is labelled, which ends one word late.
+    """
     assert upper_cells(targets_of(1, [(0, 1, 0)], 3), 3) == {(0, 0): "0"}
     assert upper_cells(targets_of(2, [(0, 1, 0)], 3), 3) == {(0, 0): "0", (0, 1): "1E"}
 
@@ -162,7 +171,7 @@ def test_a_span_of_two_types_is_a_centre_of_both() -> None:
 
 
 def test_offsets_can_be_left_out() -> None:
-    """S = 0, "w/o BO": centres and out."""
+    """With S = 0, the paper's "w/o BO", there are only centres and out."""
     targets = targets_of(5, [(1, 3, 0), (2, 3, 1)], 0)
     assert upper_cells(targets, 0, 0) == {(1, 2): "0"}
     assert upper_cells(targets, 0, 1) == {(2, 2): "0"}
@@ -170,7 +179,7 @@ def test_offsets_can_be_left_out() -> None:
 
 @st.composite
 def sentences(draw: st.DrawFn) -> tuple[int, list[Gold], tuple[int, ...]]:
-    """Words, gold spans (repeats, nests, several labels) and words without tokens."""
+    """Words, gold spans (with repeats, nests and several labels), and words without tokens."""
     num_words = draw(st.integers(1, 8))
     place = st.integers(0, num_words - 1)
     gold = draw(st.lists(st.tuples(place, place, st.integers(0, 1)), max_size=6))
@@ -186,7 +195,7 @@ def test_targets_equal_a_literal_twin(sentence: tuple[int, list[Gold], tuple[int
 
 
 def test_sentences_of_a_batch_do_not_touch_each_other() -> None:
-    """Unlike lengths and numbers of gold spans, padded: inside the sentence each is what it is alone."""
+    """Padded, with unlike lengths and numbers of gold spans, each is inside its sentence what it is alone."""
     gold = [[(0, 2, 0), (1, 2, 1)], [], [(3, 5, 1)]]
     lengths = [2, 4, 5]
     word_mask = torch.arange(6) < torch.tensor(lengths)[:, None]
@@ -200,7 +209,7 @@ def test_sentences_of_a_batch_do_not_touch_each_other() -> None:
 
 
 def test_cells_that_count() -> None:
-    """Both triangles of the words with tokens, or the upper alone."""
+    """Both triangles of the words with tokens count, or the upper one alone."""
     word_mask = torch.tensor([[True, False, True]])
     assert cell_mask(word_mask, mask_lower=False)[0].tolist() == [[1, 0, 1], [0, 0, 0], [1, 0, 1]]
     assert cell_mask(word_mask, mask_lower=True)[0].tolist() == [[1, 0, 1], [0, 0, 0], [0, 0, 1]]
@@ -208,9 +217,9 @@ def test_cells_that_count() -> None:
 
 @pytest.mark.parametrize(("reduction", "divisor"), [("mean", 4), ("sum", 1)])
 def test_loss_of_two_words_by_hand(reduction: str, divisor: int) -> None:
-    """Logits (1, 0) in all four cells of one type, S = 0. Targets centre, out, out, out.
+    """One type has logits (1, 0) in all four cells, S = 0, and the targets centre, out, out, out.
 
-    log-sum is log(1 + e) = 1.313262, so a centre costs 0.313262 and an out 1.313262: sum 4.253046, mean 1.063262.
+    The log-sum is log(1 + e) = 1.313262, so a centre costs 0.313262 and an out 1.313262: sum 4.253046, mean 1.063262.
     """
     logits = torch.tensor([1.0, 0.0]).expand(1, 2, 2, 1, 2)
     targets = torch.tensor([[[[0], [1]], [[1], [1]]]])
@@ -222,7 +231,10 @@ def test_loss_of_two_words_by_hand(reduction: str, divisor: int) -> None:
 
 
 def test_label_smoothing_of_one_cell_by_hand() -> None:
-    """Logits (2, 0), target the first, smoothing 0.1 over two labels: 0.95 x 0.126928 + 0.05 x 2.126928 = 0.226928."""
+    """Logits (2, 0), the first as the target, and smoothing 0.1 over two labels give 0.226928.
+
+    It is 0.95 x 0.126928 + 0.05 x 2.126928.
+    """
     logits = torch.tensor([2.0, 0.0]).view(1, 1, 1, 1, 2)
     loss = bopn_loss(
         logits,
@@ -235,7 +247,10 @@ def test_label_smoothing_of_one_cell_by_hand() -> None:
 
 
 def test_mean_is_taken_inside_each_sentence() -> None:
-    """A sentence of two words beside an empty one, padded to three words, M = 2: 8 cells count, and none."""
+    """A sentence of two words stands beside an empty one.
+
+    Both are padded to three words, and M = 2: 8 cells count in the first, and none in the second.
+    """
     torch.manual_seed(0)
     word_mask = torch.tensor([[True, True, False], [False, False, False]])
     logits, targets = torch.randn(2, 3, 3, 2, 6, requires_grad=True), torch.randint(0, 6, (2, 3, 3, 2))
@@ -264,7 +279,7 @@ def test_loss_is_taken_in_float32() -> None:
 
 
 def test_counts_of_labels_by_hand() -> None:
-    """Two words, S = 0, one type; the lower cell (1, 0) does not count: centre right, out 1 of 2 right."""
+    """Of two words, S = 0 and one type, the lower cell (1, 0) does not count: the centre is right, and 1 of 2 outs."""
     targets = torch.tensor([[[[0], [1]], [[0], [1]]]])
     best = torch.tensor([[[[0], [1]], [[1], [0]]]])
     is_upper = cell_mask(torch.ones(1, 2, dtype=torch.bool), mask_lower=True)
@@ -274,9 +289,10 @@ def test_counts_of_labels_by_hand() -> None:
 
 
 def test_votes_for_gold_by_hand() -> None:
-    """(1, 2) in six words, S = 2, perfect labels. Start votes: (0, 2), (2, 2); end votes: (1, 1), (1, 3), (1, 4).
+    """For (1, 2) in six words with S = 2 and perfect labels, start votes are (0, 2) and (2, 2).
 
-    With (1, 3) wrongly out there are two end votes. (0, 0) in a sentence of one word gets no vote, padding neither.
+    End votes are (1, 1), (1, 3) and (1, 4). With (1, 3) wrongly out there are two end votes. (0, 0) in a sentence of
+    one word gets no vote, and neither does padding.
     """
     word_mask = torch.arange(6) < torch.tensor([[6], [1]])
     labels = torch.tensor([[[1, 3, 0]], [[0, 1, 0]]])

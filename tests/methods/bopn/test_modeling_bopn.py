@@ -1,4 +1,4 @@
-"""The whole model against its equations, prompts on every kind of encoder, blocks, memory, initial weights."""
+"""The whole model against its equations, prompts on every kind of encoder, blocks, memory, and initial weights."""
 
 import math
 from collections.abc import Callable
@@ -55,7 +55,7 @@ def collator(tiny_encoder: Path) -> SpanNERCollator:
 
 
 def batch_of(*lengths: int, pad: int = 0) -> dict[str, Tensor]:
-    """Texts of one-token words, with a special token on each side, padded."""
+    """A batch of texts of one-token words, padded, with a special token on each side."""
     width = max(lengths) + 2
     places = torch.arange(width)
     length = torch.tensor(lengths)[:, None]
@@ -71,7 +71,7 @@ def batch_of(*lengths: int, pad: int = 0) -> dict[str, Tensor]:
 
 
 def literal_logits(model: BOPNModel, states: Tensor, num_types: int) -> Tensor:
-    """Biaffine of every type with every pair's vector, one cell at a time; no convolution."""
+    """The biaffine of every type with every pair's vector, one cell at a time and without convolution."""
     types, words = states[:num_types], states[num_types:]
     maps, biases = model.type_maps(types[None])
     normed, gamma, shift = model.span_vectors.parts(words[None])
@@ -88,7 +88,7 @@ def literal_logits(model: BOPNModel, states: Tensor, num_types: int) -> Tensor:
 
 @pytest.mark.parametrize("max_offset", [0, 1, 3])
 def test_scores_equal_the_equations_cell_by_cell(bopn: Make, max_offset: int) -> None:
-    """Eq. 1 to 3 without convolutions, on what `encode` gives; L = 4 S + 2."""
+    """Eq. 1 to 3 are computed without convolutions on what `encode` gives; L = 4 S + 2."""
     model = bopn(num_convolutions=0, max_offset=max_offset)
     torch.nn.init.normal_(model.span_vectors.scale_layer.weight)
     torch.nn.init.normal_(model.span_vectors.shift_layer.weight)
@@ -106,21 +106,21 @@ def test_scores_equal_the_equations_cell_by_cell(bopn: Make, max_offset: int) ->
 
 
 def test_types_and_words_share_encoder_and_lstm(bopn: Make) -> None:
-    """Section 3.1: prompts before the first token, one BiLSTM over types then words; zeros behind the last word."""
+    """Section 3.1: prompts before the first token, one BiLSTM over types then words, and zeros after the last word."""
     model = bopn()
     batch = batch_of(4, 2)
     with torch.no_grad():
         states = model.encode(**batch)
         hidden = model.word_encoder.embed(batch["input_ids"], batch["attention_mask"], model.types.weight)
         for row, length in enumerate((4, 2)):
-            sequence = torch.cat([hidden[row, :3], hidden[row, 4 : 4 + length]])  # one token a word, behind [CLS]
+            sequence = torch.cat([hidden[row, :3], hidden[row, 4 : 4 + length]])  # one token a word, after [CLS]
             expected, _ = model.word_encoder.lstm(sequence[None])
             torch.testing.assert_close(states[row, : 3 + length], expected[0], atol=1e-5, rtol=1e-4)
         assert not states[1, 5:].any()
 
 
 def test_without_type_inputs_the_sentence_is_read_alone(bopn: Make) -> None:
-    """Ablation: the type vectors meet the spans in the biaffine only."""
+    """In this ablation the type vectors meet the spans in the biaffine only."""
     model = bopn(has_type_inputs=False)
     batch = batch_of(4, 2)
     with torch.no_grad():
@@ -149,7 +149,7 @@ def test_prompts_work_with_every_kind_of_encoder(kind: str, tmp_path: Path) -> N
 
 
 def test_prompts_can_start_from_label_names(encoder_folders: dict[str, Path]) -> None:
-    """The mean input embedding of the name's pieces, special tokens left out."""
+    """A prompt starts as the mean input embedding of the name's pieces without special tokens."""
     folder = encoder_folders["bpe"]
     model = BOPNModel.from_encoder(folder, labels=("city", "running dog"), lstm_size=8, prompt_init="label_names")
     tokenizer, embeddings = AutoTokenizer.from_pretrained(folder), model.word_encoder.encoder.get_input_embeddings()
@@ -168,7 +168,7 @@ def test_label_names_without_pieces_are_refused_as_prompts(encoder_folders: dict
 def test_blocks_of_rows_change_neither_scores_nor_gradients(
     bopn: Make, monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any]
 ) -> None:
-    """One block, blocks of two of seven rows, and blocks of one row where a row alone exceeds the limit."""
+    """There is one block, or blocks of two of seven rows, or blocks of one row where a row alone exceeds the limit."""
     batch = batch_of(7, 3)
     batch["labels"] = torch.tensor([[[1, 3, 0], [2, 6, 1]], [[0, 1, 2], [-100, -100, -100]]])
     results = []
@@ -188,7 +188,7 @@ def test_blocks_of_rows_change_neither_scores_nor_gradients(
 def test_no_tensor_outgrows_the_scores(
     bopn: Make, monkeypatch: pytest.MonkeyPatch, largest_tensor: Any, num_words: int
 ) -> None:
-    """Case R-03, forward and backward: tables of N^2 M L numbers, never N^2 d span vectors (d = 256)."""
+    """Case R-03, forward and backward: tables have N^2 M L numbers, never N^2 d of span vectors (d = 256)."""
     monkeypatch.setattr(modeling_bopn, "BLOCK_ELEMENTS", 2**16)
     width, num_types, num_offsets = 256, 3, 6
     model = bopn(max_offset=1, lstm_size=width).train()
@@ -230,14 +230,17 @@ def test_convolutions_see_the_same_near_the_diagonal_in_training_and_inference(b
         inference = model.eval().score_spans(states, batch["word_mask"], None, model.decoding()).logits
         training = model.train().score_spans(states, batch["word_mask"], labels, model.decoding()).logits
         assert torch.equal(inference, training)
-        model.span_vectors.regions.weight[1] += 5.0  # of the lower triangle alone
+        model.span_vectors.regions.weight[1] += 5.0  # those of the lower triangle alone
         changed = model.score_spans(states, batch["word_mask"], None, model.decoding()).logits
     is_upper = torch.ones(6, 6, dtype=torch.bool).triu()
     assert torch.equal(changed[0, is_upper], inference[0, is_upper]) == mask_lower
 
 
 def test_one_span_of_two_types_is_trained_and_predicted(bopn: Make, collator: SpanNERCollator) -> None:
-    """The same words as PER and ORG; `multi_label` with nested overlap gives both, without it one is unreachable."""
+    """The same words are PER and ORG.
+
+    `multi_label` with nested overlap gives both, and without it one of them is unreachable.
+    """
     entities = [{"start": 0, "end": 2, "label": label} for label in ("PER", "ORG")]
     batch = collator([{"tokens": ["Mira", "Stone", "met", "Bo"], "entities": entities}])
     model = bopn(
@@ -258,7 +261,10 @@ def test_one_span_of_two_types_is_trained_and_predicted(bopn: Make, collator: Sp
 
 
 def test_a_call_chooses_how_votes_count(bopn: Make) -> None:
-    """S = 2: the centre of (1, 2) is missed, two start votes stand; a centre (4, 4) is there with every mode."""
+    """With S = 2 the centre of (1, 2) is missed and two start votes stand.
+
+    A centre (4, 4) is there with every mode.
+    """
     model = bopn()
     logits = torch.zeros(1, 6, 6, 3, 10)
     logits[..., 9] = 5.0
@@ -294,7 +300,7 @@ def from_checkpoint(encoder: Path, tmp_path: Path) -> BOPNModel:
 
 @pytest.mark.parametrize("construct", [from_config, from_encoder, from_checkpoint])
 def test_initial_weights(construct: Callable[[Path, Path], BOPNModel], tiny_encoder: Path, tmp_path: Path) -> None:
-    """Conditional norm starts as a plain norm, U at (2 d_b)^-1/2, out at its share, convolutions as identity."""
+    """Conditional norm starts as a plain norm, U at (2 d_b)^-1/2, out at its share, convolutions as the identity."""
     torch.manual_seed(0)
     model = construct(tiny_encoder, tmp_path)
     assert all(parameter.isfinite().all() for parameter in model.parameters())
@@ -322,7 +328,7 @@ def test_initial_weights(construct: Callable[[Path, Path], BOPNModel], tiny_enco
 
 
 def test_convolutions_of_the_official_style_start_as_there(bopn: Make) -> None:
-    """Uniform within (27)^-1/2 for the depthwise ones, (2 L)^-1/2 for the linear layer."""
+    """They are uniform within (27)^-1/2 for the depthwise ones and within (2 L)^-1/2 for the linear layer."""
     convolutions = bopn(conv_style="sequential_residual").convolutions
     assert convolutions is not None
     for convolution in convolutions.convolutions:

@@ -53,9 +53,9 @@ def test_folded_maps_give_the_scores_of_the_equation(has_term: bool) -> None:
 
 
 def test_score_of_one_span_by_hand() -> None:
-    """d = d_b = 1. The type's vector is ReLU(2 x 3 - 1) = 5, x = 2. Label 0: U = 1, W = (3, 4), b = 0.5.
+    """d = d_b = 1, the type's vector is ReLU(2 x 3 - 1) = 5, and x = 2.
 
-    5 x 1 x 2 + 3 x 5 + 4 x 2 + 0.5 = 33.5.
+    For label 0, U = 1, W = (3, 4) and b = 0.5: 5 x 1 x 2 + 3 x 5 + 4 x 2 + 0.5 = 33.5.
     """
     module = TypeMaps(BOPNConfig(biaffine_size=1, max_offset=0), 1).eval()
     with torch.no_grad():
@@ -72,7 +72,10 @@ def test_score_of_one_span_by_hand() -> None:
 
 
 def literal_convolution(table: Tensor, weight: Tensor, bias: Tensor, dilation: int) -> Tensor:
-    """One sentence, (N, N, M, L): sum over the 27 neighbours inside the table; kernel (label, labels read, 3, 3, 3)."""
+    """One sentence (N, N, M, L): the sum over the 27 neighbours inside the table.
+
+    The kernel is (label, labels read, 3, 3, 3).
+    """
     num_words, _, num_types, num_labels = table.shape
     result = bias.expand_as(table).clone()
     for i in range(num_words):
@@ -100,7 +103,10 @@ def literal_convolution(table: Tensor, weight: Tensor, bias: Tensor, dilation: i
     ],
 )
 def test_convolutions_equal_the_equations_cell_by_cell(fields: dict[str, Any]) -> None:
-    """Eq. 4 with dilations 1 .. l and Eq. 5, or the code's chain and residual; cells that do not count read as 0."""
+    """They follow Eq. 4 with dilations 1 .. l and Eq. 5, or the official code's chain and residual.
+
+    Cells that do not count are read as 0.
+    """
     torch.manual_seed(0)
     module = convolutions(**fields)
     scores = torch.randn(1, NUM_WORDS, NUM_WORDS, NUM_TYPES, 6)
@@ -136,7 +142,7 @@ def test_padding_changes_no_cell(style: str) -> None:
 
 @pytest.mark.parametrize("style", ["parallel", "sequential_residual"])
 def test_kernels_run_over_types_first_with_labels_side_by_side(style: str) -> None:
-    """Else the library copies or takes a slow kernel, and convolutions cost two to three times as much."""
+    """Otherwise the library copies or takes a slow kernel, and convolutions cost two to three times as much."""
     module = convolutions(conv_style=style)
     seen = []
     for convolution in module.convolutions:

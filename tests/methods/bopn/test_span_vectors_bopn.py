@@ -23,7 +23,7 @@ def span_vectors(**fields: Any) -> SpanVectors:
 
 
 def all_pairs(module: SpanVectors, words: Tensor, num_rows: int | None = None) -> Tensor:
-    """(B, N, N, d_b), in blocks of `num_rows` first words."""
+    """Vectors (B, N, N, d_b), computed in blocks of `num_rows` first words."""
     normed, gamma, shift = module.parts(words)
     blocks = normed.split(num_rows or words.shape[1], dim=1)
     starts = [sum(block.shape[1] for block in blocks[:place]) for place in range(len(blocks))]
@@ -31,7 +31,7 @@ def all_pairs(module: SpanVectors, words: Tensor, num_rows: int | None = None) -
 
 
 def literal_vectors(module: SpanVectors, words: Tensor) -> Tensor:
-    """Each pair on its own: condition of the last word, normalised first word, embeddings, one product, ReLU."""
+    """Each pair alone: the condition of the last word, the normalised first word, embeddings, one product, ReLU."""
     batch_size, num_words, _ = words.shape
     expected = torch.zeros(batch_size, num_words, num_words, module.layer.out_features)
     for b in range(batch_size):
@@ -96,7 +96,7 @@ def test_distances_fall_into_buckets_of_doubling_width() -> None:
 
 
 def test_a_word_of_zeros_is_finite_with_its_gradient() -> None:
-    """A word without tokens; its deviation is 0."""
+    """It is a word without tokens, and its deviation is 0."""
     module = span_vectors()
     words = torch.zeros(1, 2, WIDTH, requires_grad=True)
     all_pairs(module, words).sum().backward()
@@ -120,7 +120,7 @@ def test_dropout_acts_on_span_vectors_and_embeddings_in_training_only() -> None:
 
 
 def test_dropout_of_pairs_keeps_means_and_is_independent_pair_by_pair() -> None:
-    """Each entry at the rate, two of one first or last word both at its square; what stays is scaled up."""
+    """Each entry drops at the rate, two of one first or last word both at its square, and what stays is scaled up."""
     torch.manual_seed(0)
     dropped = pair_dropout(torch.ones(60, 5, 4, 50), 0.25)
     is_dropped = dropped == 0

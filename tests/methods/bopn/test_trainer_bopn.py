@@ -1,4 +1,4 @@
-"""The paper's optimisation recipe as defaults; accuracies and votes in the log."""
+"""The paper's optimisation recipe as defaults, and the accuracies and votes in the log."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +16,7 @@ LONE = {"tokens": ["a"], "entities": [{"start": 0, "end": 1, "label": "PER"}]}
 
 
 def test_defaults_are_the_recipe_of_the_paper(tmp_path: Path) -> None:
-    """Table 7 and the configuration of ACE in the official code."""
+    """Table 7, and the configuration of ACE in the official code."""
     args = BOPNTrainingArguments(output_dir=str(tmp_path))
     assert (args.num_train_epochs, args.per_device_train_batch_size, args.max_grad_norm) == (50, 8, 1.0)
     assert (args.learning_rate, args.head_learning_rate) == (1e-5, 1e-3)
@@ -31,7 +31,7 @@ def sums_of_parts(model: SpanNERModel, output: SpanNEROutput, labels: Tensor) ->
 def test_parts_of_the_targets_themselves(
     tiny_model: Callable[..., SpanNERModel], trainer_for: Callable[..., BOPNTrainer]
 ) -> None:
-    """Logits that equal the targets: all accuracies 1; of the two gold spans one can be recovered by votes."""
+    """Where logits equal the targets all accuracies are 1, and votes can recover one of the two gold spans."""
     model = tiny_model("bopn").train()
     batch = trainer_for(model, [ROW]).span_collator([ROW, LONE])
     targets = offset_targets(batch["labels"], 6, max_offset=2, num_labels=3)

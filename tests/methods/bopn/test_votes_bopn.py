@@ -16,12 +16,12 @@ MODES = ("center", "votes", "rules", "all")
 
 
 def logits_of(labels: Tensor, max_offset: int, height: float = 4.0) -> Tensor:
-    """(B, N, N, M, L) logits: `height` at the label of each cell, 0 elsewhere."""
+    """Logits (B, N, N, M, L) with `height` at the label of each cell and 0 elsewhere."""
     return height * torch.nn.functional.one_hot(labels, 4 * max_offset + 2).float()
 
 
 def table_of(num_words: int, cells: Cells, max_offset: int) -> Tensor:
-    """(1, N, N, 1) labels with the named cells, all others out."""
+    """Labels (1, N, N, 1) of the named cells, with all others out."""
     names = offset_names(max_offset)
     table = torch.full((1, num_words, num_words, 1), len(names) - 1)
     for (i, j), name in cells.items():
@@ -30,7 +30,7 @@ def table_of(num_words: int, cells: Cells, max_offset: int) -> Tensor:
 
 
 def entities(logits: Tensor, word_mask: Tensor | None = None, **settings_: object) -> dict[tuple[int, ...], float]:
-    """Score of each entity (sentence, start, last, type)."""
+    """The score of each entity (sentence, start, last, type)."""
     if word_mask is None:
         word_mask = torch.ones(logits.shape[:2], dtype=torch.bool)
     max_offset = (logits.shape[-1] - 2) // 4
@@ -60,7 +60,10 @@ def test_a_vote_takes_the_offset_away(cell: tuple[int, int], name: str, entity: 
     ("cell", "name"), [((1, 3), "2S"), ((2, 3), "-2S"), ((2, 3), "2E"), ((2, 3), "-2E"), ((4, 2), "1S"), ((3, 1), "0")]
 )
 def test_votes_for_no_span_and_cells_below_the_diagonal_are_dropped(cell: tuple[int, int], name: str) -> None:
-    """Five words: starts before word 0 or behind the end, ends behind word 4 or before the start; no lower cells."""
+    """In five words some starts lie before word 0 or after the end.
+
+    Some ends lie after word 4 or before the start. Lower cells do not vote.
+    """
     for mode in MODES:
         assert spans(5, {cell: name}, decode_mode=mode) == set()
 
@@ -82,7 +85,7 @@ def test_example_1_a_missed_centre_comes_back() -> None:
 
 
 def test_start_and_end_votes_are_not_pooled_by_default() -> None:
-    """One start and one end vote for (2, 3): neither count reaches 2, both together do."""
+    """(2, 3) has one start vote and one end vote: neither count reaches 2, but both together do."""
     cells = {(1, 3): "-1S", (2, 4): "1E"}
     assert spans(6, cells) == set()
     assert spans(6, cells, pool_votes=True) == {(2, 3)}
@@ -92,7 +95,7 @@ def test_start_and_end_votes_are_not_pooled_by_default() -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_perfect_labels_give_exactly_the_gold_spans(mode: str) -> None:
-    """Round trip with nested, crossing, one-word and two-type entities."""
+    """A round trip with nested, crossing, one-word and two-type entities."""
     gold = torch.tensor([[[0, 6, 0], [1, 3, 0], [2, 5, 0], [5, 6, 1], [0, 6, 1]], [[0, 1, 1]] + [[-100] * 3] * 4])
     word_mask = torch.arange(7) < torch.tensor([[7], [3]])
     targets = offset_targets(gold, word_mask.shape[1], max_offset=2, num_labels=2)
@@ -101,9 +104,10 @@ def test_perfect_labels_give_exactly_the_gold_spans(mode: str) -> None:
 
 
 def test_rule_1_a_vote_follows_the_nearest_centre() -> None:
-    """Centre (2, 4). (1, 4) "-2S" would mean (3, 4), though the centre lies one word off: dropped.
+    """The centre is (2, 4). (1, 4) "-2S" would mean (3, 4), though the centre lies one word off, so it is dropped.
 
-    (0, 4) "-2S" means the centre itself. (5, 6) "1S" means (4, 6), and no centre shares a boundary with (5, 6): kept.
+    (0, 4) "-2S" means the centre itself. (5, 6) "1S" means (4, 6), and no centre shares a boundary with (5, 6), so both
+    are kept.
     """
     assert spans(8, {(2, 4): "0", (1, 4): "-2S", (2, 5): "1E"}, decode_mode="rules") == {(2, 4)}
     assert spans(8, {(2, 4): "0", (1, 4): "-2S"}, decode_mode="all") == {(2, 4), (3, 4)}
@@ -111,7 +115,7 @@ def test_rule_1_a_vote_follows_the_nearest_centre() -> None:
 
 
 def test_rule_2_votes_count_down_towards_their_entity() -> None:
-    """(3, 4) "2S" means (1, 4); the cell between them, (2, 4), must say "1S"."""
+    """(3, 4) "2S" means (1, 4), so the cell between them, (2, 4), must say "1S"."""
     assert spans(8, {(3, 4): "2S", (2, 4): "1S"}, decode_mode="rules") == {(1, 4)}
     assert spans(8, {(3, 4): "2S"}, decode_mode="rules") == set()
     assert spans(8, {(3, 4): "2S", (2, 4): "-1E"}, decode_mode="rules") == {(2, 5)}
@@ -119,10 +123,10 @@ def test_rule_2_votes_count_down_towards_their_entity() -> None:
 
 
 def test_confidence_of_centres_and_of_votes_by_hand() -> None:
-    """S = 1, so L = 6. Cell (1, 2) is a centre with logit 2: e^2 / (e^2 + 5) = 0.596411.
+    """S = 1, so L = 6. The cell (1, 2) is a centre with logit 2: e^2 / (e^2 + 5) = 0.596411.
 
     (3, 4) has no centre but two start votes with logits 2 and 3: (0.596411 + 0.800671) / 2 = 0.698541. Its own cell has
-    equal logits but for out, which has 1: 1 / (5 + e) = 0.129562 as a centre, 0.828103 in sum.
+    equal logits except for out, which has 1: 1 / (5 + e) = 0.129562 as a centre, 0.828103 in sum.
     """
     logits = torch.zeros(1, 6, 6, 1, 6)
     logits[..., 5] = 1.0
@@ -142,7 +146,7 @@ def test_sum_of_probabilities_is_capped() -> None:
 
 
 def literal_entities(labels: Tensor, word_mask: Tensor, max_offset: int, enough: int | None) -> set[tuple[int, ...]]:
-    """Cell by cell: centres, and with `enough` the spans with that many start votes or end votes."""
+    """Cell by cell it takes centres and, with `enough`, the spans that have that many start votes or end votes."""
     moves = offset_moves(max_offset, labels.device).tolist()
     centres, votes = set(), defaultdict(int)
     batch_size, num_words, _, num_types = labels.shape
@@ -168,7 +172,7 @@ def literal_entities(labels: Tensor, word_mask: Tensor, max_offset: int, enough:
 
 @given(st.data())
 def test_entities_equal_a_literal_twin(data: st.DataObject) -> None:
-    """Random labels, most of them out, with words without tokens; S from 0 to 3, every count of votes."""
+    """Labels are random and most of them out, some words have no tokens, S is 0 to 3, and votes have every count."""
     max_offset, num_words = data.draw(st.integers(0, 3)), data.draw(st.integers(1, 7))
     word_mask = torch.tensor([data.draw(st.lists(st.booleans(), min_size=num_words, max_size=num_words)) for _ in "ab"])
     torch.manual_seed(data.draw(st.integers(0, 1000)))
@@ -183,7 +187,7 @@ def test_entities_equal_a_literal_twin(data: st.DataObject) -> None:
 
 @given(st.integers(0, 10_000), st.integers(1, 3))
 def test_rules_equal_a_literal_twin(seed: int, max_offset: int) -> None:
-    """Each rule as a sentence: distances to all centres on the cell's cross, and the next cell's label."""
+    """Each rule is spelt out: the distances to all centres on the cell's cross, and the next cell's label."""
     torch.manual_seed(seed)
     num_words = 6
     labels = torch.randint(0, 4 * max_offset + 2, (1, num_words, num_words, 1))

@@ -10,7 +10,7 @@ from hf_spanner.methods.boundary_smoothing.loss_boundary_smoothing import legal_
 
 
 def perfect_scores(model: Any, words: Tensor, word_mask: Tensor, labels: Tensor) -> SpanNEROutput:
-    """Logarithms of the smoothed targets."""
+    """The logarithms of the smoothed targets."""
     config = model.config
     targets = smoothed_targets(
         labels,

@@ -20,7 +20,7 @@ Gold = tuple[int, int, int]  # start, end (half-open), label
 def targets_of(
     num_words: int, gold: list[Gold], *, epsilon: float, distance: int, num_labels: int = 2, hidden: tuple = ()
 ) -> Tensor:
-    """(N, N, C + 1) targets of one sentence; words in `hidden` have no token."""
+    """Targets (N, N, C + 1) of one sentence; the words in `hidden` have no token."""
     word_mask = torch.ones(1, num_words, dtype=torch.bool)
     word_mask[0, list(hidden)] = False
     labels = legal_gold(torch.tensor([gold], dtype=torch.long).view(1, -1, 3), word_mask, num_labels)
@@ -31,7 +31,7 @@ def targets_of(
 def literal_targets(
     num_words: int, gold: list[Gold], *, epsilon: float, distance: int, num_labels: int, hidden: tuple = ()
 ) -> Tensor:
-    """The rule of the paper and of the official code, one loop for each of its words; cells by inclusive ends."""
+    """The rule of the paper and of the official code with a loop for each of its words; cells have inclusive ends."""
 
     def is_legal(i: int, j: int) -> bool:
         return 0 <= i <= j < num_words and i not in hidden and j not in hidden
@@ -63,7 +63,7 @@ def literal_targets(
 
 
 def assert_cells(targets: Tensor, cells: dict[tuple[int, int], list[float]]) -> None:
-    """The listed cells hold these type parts, all others are none; every cell sums to 1."""
+    """The listed cells hold these type parts, all others are none, and every cell sums to 1."""
     expected = torch.zeros_like(targets)
     for (start, last), parts in cells.items():
         expected[start, last, :-1] = torch.tensor(parts)
@@ -134,7 +134,7 @@ def test_example_e_one_span_of_two_types_is_divided() -> None:
 
 
 def test_example_f_a_repeated_gold_span_counts_once() -> None:
-    """Twice the same span would give ring cells 0.1."""
+    """Counting the same span twice would give ring cells 0.1."""
     once = targets_of(6, [(2, 4, 0)], epsilon=0.2, distance=1)
     assert torch.equal(targets_of(6, [(2, 4, 0), (2, 4, 0)], epsilon=0.2, distance=1), once)
     assert once[1, 3, 0].item() == pytest.approx(0.05)
@@ -142,7 +142,7 @@ def test_example_f_a_repeated_gold_span_counts_once() -> None:
 
 @st.composite
 def sentences(draw: st.DrawFn) -> tuple[int, list[Gold], tuple[int, ...]]:
-    """Words, gold spans (repeats, nests, several labels) and words without tokens."""
+    """Words, gold spans (with repeats, nests and several labels), and words without tokens."""
     num_words = draw(st.integers(1, 7))
     place = st.integers(0, num_words - 1)
     gold = draw(st.lists(st.tuples(place, place, st.integers(0, 1)), max_size=5))
@@ -175,7 +175,7 @@ def test_epsilon_zero_is_one_hot(sentence: tuple[int, list[Gold], tuple[int, ...
 
 
 def test_sentences_of_a_batch_do_not_touch_each_other() -> None:
-    """Unlike lengths and unlike numbers of gold spans, padded, give what each gives alone."""
+    """Padded, with unlike lengths and numbers of gold spans, each gives what it gives alone."""
     gold = [[(0, 2, 0), (1, 2, 1)], [], [(3, 5, 1)]]
     lengths = [2, 4, 5]
     word_mask = torch.arange(5) < torch.tensor(lengths)[:, None]
@@ -192,7 +192,7 @@ def test_sentences_of_a_batch_do_not_touch_each_other() -> None:
 
 
 def test_a_word_without_tokens_is_no_boundary() -> None:
-    """Spans that start or end on it are illegal, spans around it are not."""
+    """Spans that start or end on it are illegal, while spans around it are not."""
     is_legal = legal_spans(torch.tensor([[True, False, True]]))[0]
     assert is_legal.tolist() == [[True, False, True], [False, False, False], [False, False, True]]
     targets = targets_of(3, [(0, 3, 0)], epsilon=0.2, distance=1, hidden=(1,))
@@ -220,7 +220,7 @@ def test_soft_cross_entropy_of_one_cell_by_hand() -> None:
 
 
 def test_hard_targets_give_plain_cross_entropy() -> None:
-    """Eq. 3: the sum over legal spans of torch's own cross entropy."""
+    """Eq. 3 is the sum of torch's own cross entropy over legal spans."""
     torch.manual_seed(0)
     logits = torch.randn(1, 4, 4, 3)
     targets = targets_of(4, [(1, 3, 0)], epsilon=0.0, distance=1)[None]

@@ -1,4 +1,4 @@
-"""The biaffine scorer against its equation, its initialisation on every path, its candidates and its memory."""
+"""The biaffine scorer against its equation, its initialisation on every path, its candidates, and its memory."""
 
 import math
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def scorer(num_labels: int = 3, **fields: Any) -> Biaffine:
 
 
 def literal_scores(biaffine: Biaffine, starts: Tensor, ends: Tensor) -> Tensor:
-    """(B, N, N, C + 1): h_i U_c h_j + W_c . [h_i ; h_j ; w_{j-i}] + b_c with the vectors of a pair side by side."""
+    """Scores (B, N, N, C + 1): h_i U_c h_j + W_c . [h_i ; h_j ; w_{j-i}] + b_c, with a pair's vectors side by side."""
     batch_size, num_words, _ = starts.shape
     pairs = torch.zeros(batch_size, num_words, num_words, biaffine.linear_weight.shape[1])
     for i in range(num_words):
@@ -51,7 +51,7 @@ def literal_scores(biaffine: Biaffine, starts: Tensor, ends: Tensor) -> Tensor:
 def test_scores_equal_the_equation_on_concatenated_pairs(
     width_embedding_size: int, batch_size: int, num_words: int, num_labels: int
 ) -> None:
-    """Eq. 1; nine words reach beyond `max_width` 4, so long widths share an embedding."""
+    """This is Eq. 1; nine words reach beyond `max_width` 4, so long widths share an embedding."""
     torch.manual_seed(0)
     biaffine = scorer(num_labels, width_embedding_size=width_embedding_size)
     starts, ends = torch.randn(batch_size, num_words, 5), torch.randn(batch_size, num_words, 5)
@@ -105,7 +105,7 @@ def from_checkpoint(encoder: Path, tmp_path: Path) -> SpanNERModel:
 
 
 def from_checkpoint_of_other_labels(encoder: Path, tmp_path: Path) -> SpanNERModel:
-    """Only what depends on the labels is new."""
+    """Nothing is new but what depends on the labels."""
     other = BoundarySmoothingModel.from_encoder(encoder, labels=("A", "B"), lstm_size=16, affine_size=16)
     other.save_pretrained(tmp_path)
     names = dict(enumerate(LABELS))
@@ -124,7 +124,10 @@ def settings_of(encoder: Path) -> BoundarySmoothingConfig:
 def test_initial_weights_are_those_of_the_official_code(
     construct: Callable[[Path, Path], SpanNERModel], tiny_encoder: Path, tmp_path: Path
 ) -> None:
-    """U and W orthonormal rows, b zero, width embedding within sqrt(3 / 25), Kaiming layers, LSTM biases zero."""
+    """The rows of U and W are orthonormal, b is zero, and the width embedding lies within sqrt(3 / 25).
+
+    The layers are Kaiming, and the biases of the LSTM are zero.
+    """
     torch.manual_seed(0)
     model = construct(tiny_encoder, tmp_path)
     assert all(parameter.isfinite().all() for parameter in model.parameters())
@@ -156,7 +159,7 @@ def test_training_goes_on_from_an_encoder_that_keeps_its_weights(tiny_encoder: P
 
 
 def literal_candidates(logits: Tensor, word_mask: Tensor) -> list[set[tuple[int, int, int, float]]]:
-    """Spans of each sentence whose likeliest class is a type, with its probability, cell by cell."""
+    """The spans of each sentence whose likeliest class is a type, with its probability, found cell by cell."""
     candidates = []
     for table, mask in zip(logits.float(), word_mask.tolist(), strict=True):
         spans = set()
@@ -179,7 +182,7 @@ def model(tiny_model: Callable[..., SpanNERModel]) -> SpanNERModel:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @given(data=st.data())
 def test_candidates_equal_a_literal_twin(dtype: torch.dtype, model: SpanNERModel, data: st.DataObject) -> None:
-    """Any lengths, words without tokens and scores, ties included: the lowest class of equal ones wins."""
+    """Any lengths, words without tokens and scores, ties included; the lowest of equal classes wins."""
     batch_size, num_words = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 6))
     mask = [data.draw(st.lists(st.booleans(), min_size=num_words, max_size=num_words)) for _ in range(batch_size)]
     word_mask = torch.tensor(mask)
@@ -201,7 +204,7 @@ def test_candidates_equal_a_literal_twin(dtype: torch.dtype, model: SpanNERModel
 
 
 def test_candidates_hold_no_span_twice_and_pad_with_minus_100(model: SpanNERModel) -> None:
-    """All cells a type: N (N + 1) / 2 spans in one sentence, one in the other."""
+    """Every cell is a type, so there are N (N + 1) / 2 spans in one sentence, and one in the other."""
     logits = torch.zeros(2, 4, 4, 4)
     logits[..., 1] = 5.0
     word_mask = torch.tensor([[True] * 4, [True, False, False, False]])
@@ -221,7 +224,7 @@ def test_nothing_likely_gives_an_empty_table(model: SpanNERModel) -> None:
 
 
 def test_perfect_scores_decode_to_the_gold_spans(model: SpanNERModel) -> None:
-    """Round trip: gold spans high at (start, end - 1), all else none."""
+    """A round trip: gold spans are high at (start, end - 1), and all else is none."""
     gold = [(0, 6, 2), (1, 3, 0), (2, 3, 1)]
     logits = torch.zeros(1, 6, 6, 4)
     logits[..., 3] = 4.0
@@ -255,7 +258,7 @@ def test_no_tensor_outgrows_the_score_table(largest_tensor: Any, num_words: int)
 
 @pytest.mark.parametrize("num_words", [128, 256, 512])
 def test_score_table_has_the_size_of_the_case(num_words: int, cases: Callable[[str], dict[str, Any]]) -> None:
-    """Case R-03: 9 classes in float32, so the table grows fourfold as the length doubles."""
+    """Case R-03 has 9 classes in float32, so the table grows fourfold as the length doubles."""
     case = cases("R-03")
     biaffine = scorer(case["input"]["classes"] - 1)
     with torch.no_grad():

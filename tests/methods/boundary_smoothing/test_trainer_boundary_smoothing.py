@@ -60,7 +60,7 @@ def test_loss_reaches_the_target_entropy_where_the_model_equals_the_targets(
 def test_target_entropy_is_logged_as_a_mean_over_the_steps_of_the_loss(
     tiny_model: Make, trainer_for: Make, accumulated: int
 ) -> None:
-    """Two steps, the first of two sentences (mean H / 2), the last of one (H): logged 3 H / 4, once an epoch."""
+    """The first of two steps has two sentences (mean H / 2), the last has one (H): once an epoch 3 H / 4 is logged."""
     rows = [TEN_WORDS, ONE_WORD, TEN_WORDS]
     trainer = trainer_for(
         tiny_model(smoothing_epsilon=0.2),

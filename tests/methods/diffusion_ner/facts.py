@@ -10,7 +10,7 @@ from hf_spanner import SpanNEROutput
 
 
 def perfect_scores(model: Any, words: Tensor, word_mask: Tensor, labels: Tensor) -> SpanNEROutput:
-    """The model's own noisy spans, matched with gold as its loss does, each certain of what it is matched with."""
+    """The model's own noisy spans, matched with gold as in its loss, each certain of what it is matched with."""
     output = type(model).score_spans(model, words, word_mask, None, model.decoding())
     matched = model.matched(output, labels)
     is_matched = matched >= 0
@@ -30,7 +30,7 @@ FACTS = MethodFacts(
         "num_spans": 12,
         "num_decoder_layers": 1,
         "feedforward_size": 32,
-        "boundary_loss": "nll",  # learns soonest
+        "boundary_loss": "nll",  # it learns soonest
     },
     talkative={"phi": 0.0},
     none_bias="denoiser.types.2.bias",

@@ -1,4 +1,4 @@
-"""The denoising network: pooling, attention, time, pointers, against plain twins; its memory."""
+"""The denoising network: pooling, attention, time and pointers, against plain twins; its memory."""
 
 import math
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def denoiser(**fields: Any) -> Denoiser:
 
 
 def inputs(batch_size: int = 2, num_words: int = 7, num_spans: int = 5) -> tuple[Tensor, Tensor, Tensor]:
-    """Words, mask and spans of one draw."""
+    """The words, the mask and the spans of one draw."""
     generator = torch.Generator().manual_seed(1)
     words = torch.randn(batch_size, num_words, SIZE, generator=generator)
     ends = torch.randint(0, num_words, (batch_size, 1, num_spans, 2), generator=generator)
@@ -46,7 +46,7 @@ def vectors_of(module: Denoiser, spans: Tensor, words: Tensor, mask: Tensor, **o
 
 
 def test_mean_of_a_span_by_hand() -> None:
-    """Words 1, 2, 4, 8: words 0 to 0 give 1, 1 to 3 give 14 / 3, 0 to 3 give 15 / 4."""
+    """For words 1, 2, 4 and 8, words 0 to 0 give 1, words 1 to 3 give 14 / 3, and words 0 to 3 give 15 / 4."""
     words = torch.tensor([[[1.0], [2.0], [4.0], [8.0]]])
     pooling = MeanPooling()
     spans = torch.tensor([[[0, 0], [1, 3], [0, 3]]])
@@ -64,7 +64,7 @@ def test_boundary_pooling_equals_its_equation() -> None:
 
 
 def test_time_embedding_by_hand() -> None:
-    """h 4: f = (1, exp(-ln 10000)) = (1, 1e-4); t 2: (sin 2, sin 2e-4, cos 2, cos 2e-4)."""
+    """For h 4, f = (1, exp(-ln 10000)) = (1, 1e-4); for t 2 it is (sin 2, sin 2e-4, cos 2, cos 2e-4)."""
     embedding = SinusoidalEmbedding(4, has_mlp=False)
     expected = [math.sin(2), math.sin(2e-4), math.cos(2), math.cos(2e-4)]
     assert embedding(torch.tensor([0, 2]), torch.float32)[1].tolist() == pytest.approx(expected, abs=1e-6)
@@ -74,7 +74,7 @@ def test_time_embedding_by_hand() -> None:
 
 
 def test_pointer_equals_its_equation() -> None:
-    """v . ReLU(W_S H_S[m] + W_X H[k]) + c for each span and word."""
+    """It is v . ReLU(W_S H_S[m] + W_X H[k]) + c for each span and word."""
     torch.manual_seed(0)
     pointer = WordPointer(SIZE)
     words, spans = torch.randn(2, 7, SIZE), torch.randn(2, 5, SIZE)
@@ -84,7 +84,7 @@ def test_pointer_equals_its_equation() -> None:
 
 @pytest.mark.parametrize("chunk", [1, 100, 250, 600, 10**6], ids="chunk of {}".format)
 def test_fusion_in_chunks_equals_the_whole(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scores and all three gradients, whether a chunk holds part of a sentence or several."""
+    """Scores and all three gradients are equal, whether a chunk holds part of a sentence or several."""
     monkeypatch.setattr(denoiser_module, "CPU_CHUNK", chunk)
     generator = torch.Generator().manual_seed(0)
     shapes = [(3, 4, 8), (3, 5, 8), (8,)]
@@ -113,7 +113,10 @@ def test_chunks_cover_everything_once_and_stay_small(chunk: int, monkeypatch: py
 
 
 def test_no_tensor_holds_more_than_a_chunk_of_the_fusion(monkeypatch: pytest.MonkeyPatch, largest_tensor: Any) -> None:
-    """K 20, N 30, h 16, B 2, forward and backward: 2,000 numbers at a time, never 2 * 20 * 30 * 16 = 19,200."""
+    """For K 20, N 30, h 16 and B 2, forward and backward hold 2,000 numbers at a time.
+
+    They never hold 2 * 20 * 30 * 16 = 19,200.
+    """
     monkeypatch.setattr(denoiser_module, "CPU_CHUNK", 2_000)
     pointer = WordPointer(SIZE)
     words, spans = torch.randn(2, 30, SIZE), torch.randn(2, 20, SIZE)
@@ -147,7 +150,7 @@ def literal_attention(attention: nn.Module, queries: Tensor, keys: Tensor, value
 
 
 def literal_vectors(module: Denoiser, config: dict[str, Any], words: Tensor, spans: Tensor, time: int) -> Tensor:
-    """The span encoder on one sentence, as the paper and the official code order it."""
+    """The span encoder on one sentence, in the order of the paper and the official code."""
     x = module.pooling(module.pooling.read(words[None]), spans[None])[0]
     places = 0.0
     if config.get("has_slot_embedding"):
@@ -214,7 +217,7 @@ def test_spans_that_do_not_exist_are_not_seen() -> None:
 
 
 def test_a_span_that_stands_for_several_counts_as_often() -> None:
-    """Spans a, b, a, a, c equal a three times, b, c."""
+    """The spans a, b, a, a, c equal a counted three times, b, and c."""
     module = denoiser()
     words, mask, spans = inputs(num_spans=3)
     a, b, c = spans.split(1, dim=2)

@@ -1,4 +1,4 @@
-"""Matching and losses: worked numbers, twins by brute force, gradients."""
+"""Matching and losses: worked numbers, twins by brute force, and gradients."""
 
 import itertools
 import math
@@ -32,7 +32,10 @@ MATCHED = torch.tensor([[0, -1, 1]])
 
 
 def test_costs_and_matching_by_hand() -> None:
-    """cost(0, g0) = -(.7 + .7 + .7) = -2.1, cost(2, g1) = -(.8 + .6 + .2) = -1.6; span 1 stays empty, total -3.7."""
+    """cost(0, g0) = -(.7 + .7 + .7) = -2.1 and cost(2, g1) = -(.8 + .6 + .2) = -1.6.
+
+    Span 1 stays empty, and the total is -3.7.
+    """
     costs = matching_costs(LEFT, RIGHT, TYPES, GOLD)
     expected = torch.tensor([[-2.1, -0.3], [-0.5, -0.8], [-0.6, -1.6]])
     torch.testing.assert_close(costs[0, :, :2], expected)
@@ -43,16 +46,16 @@ def test_costs_and_matching_by_hand() -> None:
 
 
 def test_repeated_targets_leave_no_span_without() -> None:
-    """Three spans, gold g0 twice and g1 once: g1 to span 2 (-1.6), g0 to spans 0 and 1 (-2.6), total -4.2.
+    """Of three spans, with gold g0 twice and g1 once, span 2 takes g1 (-1.6) and spans 0 and 1 take g0 (-2.6).
 
-    The other choices of the span for g1 cost -.3 - .5 - .6 = -1.4 and -.8 - 2.1 - .6 = -3.5.
+    The total is -4.2. The other choices of the span for g1 cost -.3 - .5 - .6 = -1.4 and -.8 - 2.1 - .6 = -3.5.
     """
     costs = matching_costs(LEFT, RIGHT, TYPES, GOLD)
     assert matched_gold(costs, None, repeat_targets=True).tolist() == [[0, 0, 1]]
 
 
 def test_without_gold_and_with_too_much_of_it() -> None:
-    """No gold: none matched, repeated or not. More gold than spans: each span has one of its own."""
+    """Without gold none is matched, repeated or not; with more gold than spans each span has one of its own."""
     none = matching_costs(LEFT, RIGHT, TYPES, torch.tensor([[PADDING]]))
     assert matched_gold(none, None, repeat_targets=True).tolist() == [[-1, -1, -1]]
     assert matched_gold(none, None, repeat_targets=False).tolist() == [[-1, -1, -1]]
@@ -74,7 +77,10 @@ def test_spans_that_do_not_exist_are_matched_with_none() -> None:
 
 @given(data=st.data())
 def test_matching_is_the_cheapest_of_all(data: st.DataObject) -> None:
-    """By trying all ways; sentences of unlike numbers of gold in one batch, none of them sees the other."""
+    """All ways are tried.
+
+    A batch has sentences of unlike numbers of gold, and none of them sees another.
+    """
     num_spans, counts = data.draw(st.integers(1, 4)), data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=3))
     repeats = data.draw(st.booleans())
     random = np.random.default_rng(data.draw(st.integers(0, 1000)))
@@ -138,7 +144,7 @@ def test_loss_of_the_paper_by_hand() -> None:
 
 
 def test_the_literal_boundary_term_would_reward_all_words_alike() -> None:
-    """With every probability near 1 the paper's -log P goes to 0 under a sigmoid; binary cross entropy does not."""
+    """With every probability near 1 the paper's -log P goes to 0 under a sigmoid, but binary cross entropy does not."""
     sure = torch.full((1, 1, 4), 9.0)
     place = torch.tensor([[2]])
     assert -torch.log(sure.sigmoid()[0, 0, 2]).item() < 1e-3
@@ -160,7 +166,7 @@ def test_type_loss_by_hand_with_weights_of_none(none_weight: float | None, expec
 
 
 def test_balance_of_none_is_guarded_at_both_ends() -> None:
-    """None matched: 1 / 3 each of three; all matched: none weighs nothing to be weighed."""
+    """If none is matched, each of three weighs 1 / 3; if all are matched, the weight of none has nothing to weigh."""
     matched = torch.zeros(1, 3, dtype=torch.bool)
     none = torch.full((1, 3), 2)
     loss = type_losses(TYPES.log(), matched, none, ALL_SPANS, None).item()
@@ -170,7 +176,7 @@ def test_balance_of_none_is_guarded_at_both_ends() -> None:
 
 
 def test_spans_that_do_not_exist_weigh_nothing() -> None:
-    """As if span 1 were not there: the mean over two, and the balance 2 / 1."""
+    """It is as if span 1 were not there: the mean is over two, and the balance is 2 / 1."""
     mask = torch.tensor([[True, False, True]])
     boundary, types = losses_of_the_example(span_mask=mask, none_weight=None)
     assert types.item() == pytest.approx((-math.log(0.7) - math.log(0.2)) / 2, abs=1e-6)
@@ -242,9 +248,9 @@ def test_gradients_equal_finite_differences(kind: str) -> None:
 
 
 def test_denoising_parts_by_hand() -> None:
-    """Two sentences of two spans; in the first both are matched with words 0 to 3, in the second, without gold, none.
+    """Of two sentences of two spans, the first has both matched with words 0 to 3, and the second has no gold.
 
-    Noise 0..1 has 2 of 4 words, 4..5 none, mean 1/4; denoised 0..3 has all and 0..1 half, mean 3/4.
+    Noise 0..1 has 2 of 4 words and 4..5 none, so the mean is 1/4; denoised 0..3 has all and 0..1 half, so it is 3/4.
     """
     path = torch.tensor([[[[0, 1], [4, 5]], [[0, 3], [0, 1]]], [[[0, 0], [1, 1]], [[0, 0], [1, 1]]]])
     gold = torch.tensor([[[0, 4, 1]], [[-100, -100, -100]]])

@@ -1,4 +1,4 @@
-"""Training pass, sampling and decoding of the whole model."""
+"""The training pass, sampling and decoding of the whole model."""
 
 from collections.abc import Callable
 from typing import Any
@@ -53,7 +53,10 @@ def without_labels(batch: dict[str, Tensor]) -> dict[str, Tensor]:
 def output_of(
     spans: list[tuple[float, float, float, int, int, int]], num_words: int = 5, num_types: int = 3, **fields: Any
 ) -> DiffusionNEROutput:
-    """One sentence from (P_l, P_r, P_c, left, right, type) of each noisy span; other words 0, other classes alike."""
+    """One sentence from (P_l, P_r, P_c, left, right, type) of each noisy span.
+
+    Other words have 0, and other classes are alike.
+    """
     left, right = (torch.full((1, len(spans), num_words), LOWEST) for _ in range(2))
     types = torch.zeros(1, len(spans), num_types + 1)
     for row, (p_left, p_right, p_type, first, last, label) in enumerate(spans):
@@ -75,7 +78,7 @@ def scores_by_span(
 
 
 def test_a_span_is_kept_if_its_probabilities_pass_phi(model: SpanNERModel) -> None:
-    """.9 + .9 + .8 = 2.6 passes 2.5; .9 + .8 + .75 = 2.45 does not; none and a left behind the right never do."""
+    """.9 + .9 + .8 = 2.6 passes 2.5, but .9 + .8 + .75 = 2.45 does not; none and a left after the right never do."""
     output = output_of(
         [(0.9, 0.9, 0.8, 0, 2, 1), (0.9, 0.8, 0.75, 1, 1, 0), (1, 1, 0.99, 2, 3, 3), (1, 1, 0.99, 4, 2, 0)]
     )
@@ -85,7 +88,10 @@ def test_a_span_is_kept_if_its_probabilities_pass_phi(model: SpanNERModel) -> No
 
 
 def test_of_equal_boundaries_the_likelier_type_stays(model: SpanNERModel) -> None:
-    """By type probability, .8, though the first has the larger sum, 2.75 to 2.7; of equal ones the first, not 2.6."""
+    """It stays by its type probability, .8, though the first has the larger sum, 2.75 to 2.7.
+
+    Of equal ones the first stays, not the one of 2.6.
+    """
     output = output_of([(1, 1, 0.75, 0, 2, 1), (0.95, 0.95, 0.8, 0, 2, 0), (0.9, 0.9, 0.8, 0, 2, 0)])
     assert scores_by_span(model, output, confidence="type") == {(0, 3, 0): 0.8}
     assert scores_by_span(model, output, confidence="mean") == {(0, 3, 0): round(2.7 / 3, 5)}
@@ -102,7 +108,7 @@ def test_confidences_by_hand(kind: str, expected: float) -> None:
 
 
 def test_confidence_is_the_mean_over_draws(model: SpanNERModel) -> None:
-    """Two draws of two spans: (0, 3) in both with .8 and .9 gives .85, (4, 5) in one with .9 gives .45.
+    """In two draws of two spans (0, 3) has .8 and .9, which give .85, and (4, 5) has .9 once, which gives .45.
 
     A span that is found twice in one draw counts once, with the larger probability: .9 of .9 and .85.
     """
@@ -119,7 +125,7 @@ def test_spans_that_do_not_exist_are_not_given(model: SpanNERModel) -> None:
 
 @given(data=st.data())
 def test_candidates_equal_a_literal_twin(model: SpanNERModel, data: st.DataObject) -> None:
-    """Sentences of some batch, two draws, words without tokens, random scores with ties."""
+    """There are some sentences in a batch, two draws, words without tokens, and random scores with ties."""
     batch_size, num_words, num_spans = (data.draw(st.integers(1, 3)) for _ in range(3))
     torch.manual_seed(data.draw(st.integers(0, 1000)))
     left, right = (torch.randn(batch_size, 2 * num_spans, num_words).round(decimals=1) for _ in range(2))
@@ -151,7 +157,7 @@ def test_candidates_equal_a_literal_twin(model: SpanNERModel, data: st.DataObjec
 
 
 def test_first_of_each_by_hand() -> None:
-    """Groups (0, 1), (0, 2), (1, 1); the largest value, of equal ones the first."""
+    """The groups are (0, 1), (0, 2) and (1, 1); the largest value counts, and of equal ones the first."""
     keys = [torch.tensor([0, 0, 1, 0, 0]), torch.tensor([2, 1, 1, 2, 2])]
     places = first_of_each(keys, by=torch.tensor([0.5, 0.1, 0.2, 0.7, 0.7]))
     assert places.tolist() == [1, 3, 2]
@@ -164,7 +170,7 @@ def test_nothing_likely_gives_an_empty_table(model: SpanNERModel) -> None:
 
 
 def test_perfect_scores_decode_to_the_gold_spans(model: SpanNERModel) -> None:
-    """Round trip: noisy spans that point to nested gold spans, many to each, in any order."""
+    """A round trip: noisy spans point to nested gold spans, many to each, in any order."""
     gold = [(0, 5, 2), (1, 3, 0), (2, 3, 1)]
     spans = [(0.99, 0.99, 0.99, start, end - 1, label) for start, end, label in (gold * 3)[::-1]]
     decoded = model.decode(output_of(spans), {"overlap": "nested"})[0]
@@ -181,7 +187,7 @@ def test_unreachable_are_second_labels_and_more_gold_than_noisy_spans(tiny_model
 def test_a_training_pass_begins_at_noised_gold_and_shows_its_path(
     tiny_model: Make, batch: dict[str, Tensor], rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Hardly any noise is put on: the path begins with the gold spans, repeated, or with the whole sentence."""
+    """Hardly any noise is put on, so the path begins with the gold spans, repeated, or with the whole sentence."""
     monkeypatch.setattr(modeling, "noise_levels", lambda schedule, num_timesteps: np.full(num_timesteps, 1 - 1e-8))
     output = tiny_model("diffusion_ner", expansion="repetition").train()(**batch)
     assert output.path.shape == (5, 2, 12, 2)
@@ -197,7 +203,7 @@ def test_a_training_pass_begins_at_noised_gold_and_shows_its_path(
 
 
 def test_noise_in_training_belongs_to_step_and_text(model: SpanNERModel, batch: dict[str, Tensor]) -> None:
-    """The same for a text in any batch at one seed, another at another; without a seed torch's generator decides."""
+    """A text has the same in any batch at one seed and another at another; without a seed torch's generator decides."""
     model.train()
     try:
         model.training_seed = 5
@@ -221,7 +227,7 @@ def test_noise_in_training_belongs_to_step_and_text(model: SpanNERModel, batch: 
 def test_a_text_has_its_answer_alone_and_in_any_batch(
     model: SpanNERModel, batch: dict[str, Tensor], settings_of_call: dict[str, Any]
 ) -> None:
-    """The whole path, the same texts and others as neighbours, padded further, in another order."""
+    """The whole path is the same with other texts as neighbours, padded further, and in another order."""
     inputs = without_labels(batch)
     order = torch.tensor([3, 0, 4, 2, 1])
     wide = {"word_mask": nn.functional.pad(inputs["word_mask"], (0, 4))}
@@ -290,7 +296,7 @@ def test_equal_noisy_spans_are_computed_once_without_changing_a_score(
 
 
 def test_distinct_spans_by_hand() -> None:
-    """(1, 2), (0, 3), (1, 2) and a span that does not exist: two rows, of one and two, none for the last."""
+    """(1, 2), (0, 3), (1, 2) and a span that does not exist give two rows, of one and two; none for the last."""
     spans = torch.tensor([[[[1, 2], [0, 3], [1, 2], [4, 4]]]])
     rows, counts, places = distinct_spans(spans, torch.tensor([[True, True, True, False]]))
     assert rows.tolist() == [[[[4, 4], [0, 3], [1, 2]]]]
@@ -313,7 +319,7 @@ def test_distinct_spans_put_back_are_the_spans(data: st.DataObject) -> None:
 
 
 def test_spans_in_proportion_to_the_words() -> None:
-    """1.5 spans a word of 1, 4 and 30 words, at most 20: 2, 6 and 20."""
+    """With 1.5 spans a word and at most 20, 1, 4 and 30 words have 2, 6 and 20."""
     decoding = {"num_spans": 20, "spans_per_word": 1.5}
     num_spans, mask = wanted_spans(torch.tensor([1, 4, 30]), 30, decoding)
     assert num_spans == 20
@@ -330,7 +336,7 @@ def test_spans_in_proportion_to_the_words() -> None:
 def test_loss_falls_in_every_setting(
     tiny_model: Make, batch: dict[str, Tensor], boundary_loss: str, repeat_targets: bool, span_form: str
 ) -> None:
-    """Thirty steps: the last five losses add up to less than .8 of the first five."""
+    """After thirty steps the last five losses add up to less than .8 of the first five."""
     model = tiny_model(
         "diffusion_ner",
         boundary_loss=boundary_loss,
@@ -351,7 +357,7 @@ def test_loss_falls_in_every_setting(
 
 
 def test_every_initial_weight_is_that_of_the_official_code(tiny_model: Make) -> None:
-    """Linear layers normal with deviation .02 and no bias, norms 1 and 0, LSTM biases 0."""
+    """Linear layers are normal with deviation .02 and have no bias, norms are 1 and 0, and LSTM biases are 0."""
     model = tiny_model("diffusion_ner", lstm_layers=2, lstm_size=64)
     for name, parameter in model.denoiser.named_parameters():
         if "norm" in name:

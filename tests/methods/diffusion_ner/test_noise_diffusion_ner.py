@@ -1,4 +1,4 @@
-"""Random numbers of a text: by hand, independent of the batch, and random enough."""
+"""The random numbers of a text: by hand, independent of the batch, and random enough."""
 
 import math
 
@@ -24,7 +24,7 @@ def signed(number: int) -> int:
 
 
 def literal_splitmix(state: int) -> int:
-    """One number of splitmix64 from its state, in plain integers."""
+    """One number of splitmix64 from its state, computed with plain integers."""
     z = (state + 0x9E3779B97F4A7C15) % 2**64
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) % 2**64
@@ -57,7 +57,7 @@ def test_uniform_numbers_never_reach_the_ends() -> None:
 
 
 def test_numbers_look_uniform_and_normal() -> None:
-    """100,000 numbers: mean and variance within 5 standard errors, neighbours and streams uncorrelated."""
+    """Of 100,000 numbers mean and variance lie within 5 standard errors; neighbours and streams are uncorrelated."""
     keys = text_keys(1, torch.arange(1, 1001))
     uniform, normal = uniform_numbers(keys, 0, (100,)), normal_numbers(keys, 1, (100,))
     error = 5 / math.sqrt(100_000)
@@ -101,7 +101,7 @@ def test_seed_length_stream_and_contents_each_change_the_numbers() -> None:
 
 
 def test_keys_of_a_bag_depend_on_its_rows_only() -> None:
-    """Neither on their order nor on padding, but on which number stands in which place."""
+    """They depend neither on the order of the rows nor on padding, but on which number stands in which place."""
     rows = torch.tensor([[[0, 1, 2], [3, 5, 0], [-100, -100, -100]]])
     is_real = rows[..., 0] >= 0
     expected = bag_keys(rows, is_real)

@@ -103,9 +103,9 @@ GOLD = torch.tensor([[[2, 4]]])
 
 
 def test_noising_by_hand_with_left_and_right() -> None:
-    """M 10, entity (2, 4): x_0 = (-.6, -.2); x_t = .8 x_0 + .6 (.5, -1) = (-.18, -.76).
+    """For M 10 and the entity (2, 4), x_0 = (-.6, -.2) and x_t = .8 x_0 + .6 (.5, -1) = (-.18, -.76).
 
-    u M = (4.1, 1.2): words (1, 4).
+    u M = (4.1, 1.2), so the words are (1, 4).
     """
     clean = clean_boundaries(GOLD, TEN, **LR)
     assert clean.flatten().tolist() == pytest.approx([-0.6, -0.2])
@@ -115,7 +115,7 @@ def test_noising_by_hand_with_left_and_right() -> None:
 
 
 def test_noising_by_hand_with_left_and_width() -> None:
-    """Width 4 - 2: x_0 = (-.6, -.6); x_t = (-.18, -1.08), clamped to -1: u = (.41, 0), words (4, 4).
+    """The width is 4 - 2, so x_0 = (-.6, -.6); x_t = (-.18, -1.08) is clamped to -1: u = (.41, 0), words (4, 4).
 
     The official code multiplies by M - 1 and comes to the same words: .41 * 9 = 3.69.
     """
@@ -127,7 +127,7 @@ def test_noising_by_hand_with_left_and_width() -> None:
 
 
 def test_scale_stretches_boundaries_and_limits() -> None:
-    """lambda 2: x_0 = (-1.2, -.4); x_t = (-.66, -.92), within [-2, 2]."""
+    """With lambda 2, x_0 = (-1.2, -.4) and x_t = (-.66, -.92), within [-2, 2]."""
     clean = clean_boundaries(GOLD, TEN, form="lr", scale=2.0)
     assert clean.flatten().tolist() == pytest.approx([-1.2, -0.4])
     noisy = noisy_boundaries(clean, EPSILON, LEVEL, scale=2.0)
@@ -139,7 +139,7 @@ def test_scale_stretches_boundaries_and_limits() -> None:
 @pytest.mark.parametrize("scale", [1.0, 2.0])
 @pytest.mark.parametrize("num_words", [1, 2, 3, 10, 77, 511])
 def test_every_span_comes_back_from_its_boundaries(form: str, scale: float, num_words: int) -> None:
-    """Noise-free (8, 9) and (5, 5) of 10 words too, which the official code's M and M - 1 move to (7, 8) and (4, 4)."""
+    """So do noise-free (8, 9) and (5, 5) of 10 words, which the official M and M - 1 move to (7, 8) and (4, 4)."""
     first, last = torch.triu_indices(num_words, num_words)
     spans = torch.stack([first, last], dim=-1)[None]
     lengths = torch.tensor([num_words])
@@ -168,7 +168,7 @@ THREE = [[0, 1, 0], [2, 4, 1], [4, 8, 2]]  # words (0, 0), (2, 3), (4, 7)
 
 
 def expanded(gold: list, num_words: int, num_spans: int, seed: int = 0, form: dict = LR, **settings: str) -> list:
-    """Words of each row after expansion."""
+    """The words of each row after expansion."""
     lengths = torch.tensor([num_words])
     keys = text_keys(seed, lengths)
     rows = expanded_boundaries(torch.tensor([[*gold, PADDING]]), lengths, keys, num_spans, **settings, **form)
@@ -178,7 +178,7 @@ def expanded(gold: list, num_words: int, num_spans: int, seed: int = 0, form: di
 
 @pytest.mark.parametrize("form", [LR, LW], ids=["lr", "lw"])
 def test_repetition_gives_each_gold_span_its_share(form: dict) -> None:
-    """K 11, N 3: three copies each, and the remaining two go to two different gold spans that chance picks."""
+    """K 11 and N 3 give three copies each, and chance picks two different gold spans for the remaining two."""
     seen = set()
     for seed in range(20):
         counts = Counter(expanded(THREE, 10, 11, seed, form, expansion="repetition"))
@@ -189,7 +189,10 @@ def test_repetition_gives_each_gold_span_its_share(form: dict) -> None:
 
 
 def test_random_fills_up_with_draws_around_the_middle() -> None:
-    """Gold once each; of 997 fillers with mean 1/2 and deviation 1/6 about 68.3 % of ends lie in the middle third."""
+    """Gold stands once each.
+
+    Of 997 fillers with mean 1/2 and deviation 1/6 about 68.3 % of ends lie in the middle third.
+    """
     lengths = torch.tensor([300])
     rows = expanded_boundaries(
         torch.tensor([[*THREE, PADDING]]), lengths, text_keys(0, lengths), 1000, expansion="random", **LR
@@ -225,7 +228,7 @@ def test_without_gold_there_is_one_row_of_the_whole_sentence() -> None:
 
 
 def test_rows_stand_in_random_order() -> None:
-    """Their number must not tell which rows are gold."""
+    """The number of a row must not tell whether it is gold."""
     places = {expanded([THREE[2]], 200, 6, seed, expansion="random").index((4, 7)) for seed in range(60)}
     assert places == set(range(6))
 
@@ -243,7 +246,7 @@ def test_expansion_of_a_sentence_depends_neither_on_its_neighbours_nor_on_paddin
 
 
 def test_step_by_hand_without_fresh_noise() -> None:
-    """alpha_bar .36 to .64, x .5, x_0 -.5: epsilon (.5 + .3) / .8 = 1; x = .8 * -.5 + .6 * 1 = .2."""
+    """alpha_bar goes from .36 to .64, x is .5, x_0 -.5: epsilon (.5 + .3) / .8 = 1; x = .8 * -.5 + .6 * 1 = .2."""
     x, predicted = torch.full((1, 1, 2), 0.5), torch.full((1, 1, 2), -0.5)
     assert ddim_step(x, predicted, 0.36, 0.64).flatten().tolist() == pytest.approx([0.2, 0.2])
 
@@ -267,7 +270,10 @@ def test_step_by_hand_with_fresh_noise() -> None:
 def test_a_step_keeps_the_right_prediction_on_its_path(
     x: float, predicted: float, place: int, share: float, eta: float
 ) -> None:
-    """Its variance of noise is 1 - alpha_bar whatever eta: coefficient of epsilon squared and sigma squared add up."""
+    """Its variance of noise is 1 - alpha_bar whatever eta is.
+
+    The squared coefficient of epsilon and sigma squared add up to it.
+    """
     levels = noise_levels("cosine", 1000)
     level, later = levels[place], levels[int(place * share)]
     still = ddim_step(torch.tensor([x]), torch.tensor([predicted]), level, later, eta=eta).item()

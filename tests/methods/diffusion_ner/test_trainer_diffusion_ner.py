@@ -34,10 +34,10 @@ def test_negative_epochs_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("warmup", [0, 0.5])
-def test_encoder_rate_is_zero_in_the_frozen_epochs_and_plain_behind_them(
+def test_encoder_rate_is_zero_in_the_frozen_epochs_and_plain_after_them(
     model: SpanNERModel, trainer_for: MakeTrainer, rows: list, warmup: float
 ) -> None:
-    """Six of twelve steps at 0, half of the one epoch, then the rates of the head."""
+    """It is 0 for six of twelve steps, half of the one epoch, and then it is the head's."""
     trainer = trainer_for(model, rows, freeze_encoder_epochs=0.5, learning_rate=1e-3, warmup_steps=warmup)
     trainer.create_optimizer_and_scheduler(12)
     encoder_ids = {id(parameter) for parameter in trainer.model.word_encoder.encoder.parameters()}
@@ -106,7 +106,7 @@ def test_noise_follows_from_the_seed_and_the_step(tiny_model: Make, trainer_for:
 def test_training_logs_the_share_of_matched_spans(
     tiny_model: Make, trainer_for: MakeTrainer, rows: list, repeat_targets: bool
 ) -> None:
-    """Five rows with 3, 3, 0, 3 and 1 gold spans and 12 noisy ones: 10 / 60 matched, or all 12 of 4 rows."""
+    """Five rows have 3, 3, 0, 3 and 1 gold spans and 12 noisy ones each: 10 / 60 are matched, or all 12 of 4 rows."""
     trainer = trainer_for(tiny_model("diffusion_ner", repeat_targets=repeat_targets), rows)
     trainer.train()
     logged = next(entry for entry in trainer.state.log_history if "matched_share" in entry)

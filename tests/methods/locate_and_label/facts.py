@@ -11,7 +11,7 @@ from hf_spanner.methods.locate_and_label.loss_locate_and_label import assign_gol
 
 
 def perfect_scores(model: Any, words: Tensor, word_mask: Tensor, labels: Tensor) -> SpanNEROutput:
-    """Seeds that the filter keeps are those near gold, moved onto it; then each proposal takes the type of its gold."""
+    """The filter keeps seeds near gold, moved onto it, and each proposal takes the type of its gold."""
     output = type(model).score_spans(model, words, word_mask, None, model.decoding())
     seeds = output.seeds.expand(len(words), -1, -1)
     pairs = assign_gold(seeds, labels)

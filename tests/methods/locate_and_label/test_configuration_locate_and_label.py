@@ -1,4 +1,4 @@
-"""Defaults from the paper, ranges checked before any tensor exists, values kept on disk."""
+"""Defaults from the paper, ranges checked before any tensor exists, and values kept on disk."""
 
 from pathlib import Path
 from typing import Any

@@ -25,7 +25,7 @@ ORG, PER = 0, 1
 
 
 def six_words(*gold: tuple[int, int, int]) -> tuple[list[tuple[int, int]], dict[tuple[int, int], tuple]]:
-    """Seeds of lengths 1 to 5 in six words, and for the positive ones IoU, label and offsets."""
+    """Seeds of lengths 1 to 5 in six words, and for the positive ones their IoU, label and offsets."""
     spans = seed_spans(6, range(1, 6), torch.device("cpu"))[None]
     pairs = assign_gold(spans, torch.tensor([sorted(gold)]))
     positives = {}
@@ -38,7 +38,7 @@ def six_words(*gold: tuple[int, int, int]) -> tuple[list[tuple[int, int]], dict[
 
 
 def test_positive_seeds_by_hand() -> None:
-    """N = 6, gold ORG (1, 5): five seeds above .7, of 20 seeds; (0, 4) has 3/5 = .6 and stays negative."""
+    """N = 6 and gold is ORG (1, 5): five of 20 seeds lie above .7; (0, 4) has 3/5 = .6 and stays negative."""
     seeds, positives = six_words((1, 5, ORG))
     assert len(seeds) == 20
     assert positives == {
@@ -51,7 +51,7 @@ def test_positive_seeds_by_hand() -> None:
 
 
 def test_a_seed_goes_to_the_gold_it_overlaps_most_by_hand() -> None:
-    """With PER (0, 5): (0, 4) is PER by 4/5; (1, 4) stays ORG, 3/4 against 3/5; (0, 5) is PER, exact."""
+    """With PER (0, 5), (0, 4) is PER by 4/5, (1, 4) stays ORG by 3/4 against 3/5, and (0, 5) is PER exactly."""
     _, positives = six_words((1, 5, ORG), (0, 5, PER))
     assert positives[0, 4] == (0.8, PER, (0, 1))
     assert positives[1, 4] == (0.75, ORG, (0, 1))
@@ -59,7 +59,7 @@ def test_a_seed_goes_to_the_gold_it_overlaps_most_by_hand() -> None:
 
 
 def test_threshold_is_strict() -> None:
-    """IoU of (0, 7) with gold (0, 10) is .7, which is not above .7; the weight is that of a positive, by >=."""
+    """The IoU of (0, 7) with gold (0, 10) is .7, which is not above .7; the weight is that of a positive, by >=."""
     iou = assign_gold(torch.tensor([[[0, 7]]]), torch.tensor([[[0, 10, ORG]]])).iou
     assert not (iou > torch.tensor(0.7)).any()
     assert soft_weights(iou, threshold=iou.item(), exponent=1.0).item() == pytest.approx(0.7)
@@ -116,7 +116,7 @@ def test_losses_of_boundaries_have_gradients_before_rounding() -> None:
 
 
 def test_boundaries_round_half_up_and_stay_inside() -> None:
-    """.5 -> 1, -.5 -> 0, 1.5 -> 2 (half to even would give 0, 0, 2); then clamped to [0, N]."""
+    """.5 goes to 1, -.5 to 0 and 1.5 to 2 (half to even would give 0, 0, 2); then they are clamped to [0, N]."""
     spans = torch.tensor([[[2, 4], [2, 4], [0, 5], [2, 3]]])
     offsets = torch.tensor([[[0.5, -0.5], [1.5, 0.49], [-3.0, 9.0], [1e30, -1e30]]])
     moved = moved_spans(spans, offsets, torch.full((1, 4), 6))
@@ -124,14 +124,14 @@ def test_boundaries_round_half_up_and_stay_inside() -> None:
 
 
 def test_moved_span_is_labelled_by_a_hit_only() -> None:
-    """(1, 4) with (1, 5): IoU .75 < 1, none with weight .25; (1, 5): the type with weight 1."""
+    """(1, 4) with (1, 5) has IoU .75 < 1, so it is none with weight .25; (1, 5) has the type with weight 1."""
     iou = paired_iou(torch.tensor([[[1, 4], [1, 5]]]), torch.tensor([[[1, 5], [1, 5]]]))
     assert (iou >= 1).tolist() == [[False, True]]
     assert soft_weights(iou, threshold=1.0, exponent=1.0)[0].tolist() == pytest.approx([0.25, 1.0])
 
 
 def test_classification_loss_is_weighted_by_hand() -> None:
-    """Three equal logits: ln 3 each; weights .25 and 1."""
+    """Three equal logits give ln 3 each, and the weights are .25 and 1."""
     losses = classification_loss(torch.zeros(1, 2, 3), torch.tensor([[2, 0]]), torch.tensor([[0.25, 1.0]]))
     assert losses[0].tolist() == pytest.approx([0.2746531, 1.0986123])
 
@@ -149,7 +149,7 @@ def test_negatives_are_sampled_up_to_their_number() -> None:
 
 
 def test_negatives_are_sampled_uniformly() -> None:
-    """Two of five, 4,000 draws: each place near .4 (five standard errors are .039)."""
+    """Two of five are drawn 4,000 times, and each place comes near .4 (five standard errors are .039)."""
     generator = torch.Generator().manual_seed(0)
     is_negative = torch.ones(4000, 5, dtype=torch.bool)
     sampled = sampled_negatives(is_negative, torch.full((4000,), 2), torch.rand(4000, 5, generator=generator))
@@ -172,7 +172,7 @@ def test_mean_of_nothing_is_zero() -> None:
 def literal_assignment(
     span: tuple[int, int], gold: list[tuple[int, int, int]]
 ) -> tuple[float, tuple[int, int, int] | None]:
-    """Largest IoU of a span with the gold, as sets of words, the first on ties."""
+    """The largest IoU of a span with the gold, as sets of words, and the first such gold on ties."""
     best, paired = 0.0, None
     for entity in sorted(set(gold)):
         words, others = set(range(*span)), set(range(entity[0], entity[1]))

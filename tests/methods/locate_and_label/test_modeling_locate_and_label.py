@@ -31,7 +31,7 @@ def collator(tokenizer: PreTrainedTokenizerBase) -> SpanNERCollator:
 
 
 def literal_head(head: SpanHead, pooled: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """Linear, GELU, Linear on the three vectors side by side."""
+    """Linear, GELU and Linear on the three vectors side by side."""
     weight = torch.cat([head.pool_layer.weight, head.left_layer.weight, head.right_layer.weight], dim=1)
     hidden = nn.functional.linear(torch.cat([pooled, left, right]), weight, head.pool_layer.bias)
     return head.output_layer(nn.functional.gelu(hidden))
@@ -40,7 +40,7 @@ def literal_head(head: SpanHead, pooled: Tensor, left: Tensor, right: Tensor) ->
 def test_heads_equal_the_equations_on_concatenated_vectors(
     tiny_model: Make, collator: SpanNERCollator, rows: list[dict[str, Any]]
 ) -> None:
-    """Filter reads the inner boundary words, the regressor the outer neighbours, clamped to the sentence."""
+    """The filter reads the inner boundary words, the regressor the outer neighbours, clamped to the sentence."""
     model = tiny_model("locate_and_label", seed_lengths=[1, 2, 3])
     batch = collator(rows)
     output = model(**batch)
@@ -57,7 +57,7 @@ def test_heads_equal_the_equations_on_concatenated_vectors(
 
 
 def test_initial_weights_of_a_head_follow_its_widths(tiny_model: Make) -> None:
-    """Deviations sqrt(2 / 48) on three vectors of 16 and sqrt(1 / 16) behind them, biases zero."""
+    """The deviation is sqrt(2 / 48) on three vectors of 16 and sqrt(1 / 16) after them, and biases are zero."""
     model = tiny_model("locate_and_label")
     for head in (model.filter, model.regressor, model.classifier):
         first = torch.stack([layer.weight for layer in (head.pool_layer, head.left_layer, head.right_layer)])
@@ -70,7 +70,7 @@ def test_initial_weights_of_a_head_follow_its_widths(tiny_model: Make) -> None:
 def test_classes_are_those_of_the_moved_span(
     tiny_model: Make, collator: SpanNERCollator, rows: list[dict[str, Any]]
 ) -> None:
-    """Each moved span once, within its sentence, classified by its own words."""
+    """Each moved span comes once, lies within its sentence, and is classified by its own words."""
     model = tiny_model("locate_and_label", filter_threshold=0.0)
     output = model(**collator(rows))
     proposals = [tuple(proposal) for proposal in output.proposals.tolist()]
@@ -83,7 +83,7 @@ def test_classes_are_those_of_the_moved_span(
 
 
 def test_the_filter_saves_work(tiny_model: Make, collator: SpanNERCollator, rows: list[dict[str, Any]]) -> None:
-    """The classifier sees proposals only: none above a threshold of 1, all seeds without a filter."""
+    """The classifier sees proposals only: none above a threshold of 1, and all seeds without a filter."""
     batch = collator(rows)
     strict = tiny_model("locate_and_label", filter_threshold=1.0)(**batch)
     assert strict.proposals.shape == (0, 3)
@@ -108,7 +108,7 @@ def test_a_training_step_reads_the_seeds_of_training_only(
 
 
 def test_gold_that_is_no_seed_takes_part(tiny_model: Make, collator: SpanNERCollator) -> None:
-    """Seven words as one entity, seeds of one word: the only positive is the entity itself, which need not move."""
+    """Seven words are one entity and seeds have one word: the only positive is the entity itself and need not move."""
     model = tiny_model("locate_and_label", seed_lengths=[1])
     row = {"tokens": list("abcdefg"), "entities": [{"start": 0, "end": 7, "label": "ORG"}]}
     output = model(**collator([row]))
@@ -116,7 +116,7 @@ def test_gold_that_is_no_seed_takes_part(tiny_model: Make, collator: SpanNERColl
 
 
 def literal_losses(model: SpanNERModel, words: Tensor, gold: list[tuple[int, int, int]]) -> list[float]:
-    """Filter, regression, overlap and classification loss of one sentence, span by span."""
+    """Filter, regression, overlap and classification loss of one sentence, computed span by span."""
     config, num_words = model.config, len(words)
     spans = [(i, i + length) for length in config.seed_lengths for i in range(num_words - length + 1)]
     spans += [span[:2] for span in gold if span[1] - span[0] not in config.seed_lengths]
@@ -160,7 +160,7 @@ def literal_iou(first: tuple[int, int], second: tuple[int, ...]) -> float:
 
 @pytest.mark.parametrize("negatives", [0, 1, 5])
 def test_losses_equal_a_literal_loop(tiny_model: Make, collator: SpanNERCollator, negatives: int) -> None:
-    """Random sentences with nested gold, some of it no seed, each with another number of sampled negatives."""
+    """Random sentences have nested gold, some of it no seed, and each has another number of sampled negatives."""
     random = Random(negatives)
     model = tiny_model(
         "locate_and_label", seed_lengths=[1, 2, 3], negatives_per_positive=negatives, min_negatives=2, positive_iou=0.6
@@ -245,7 +245,7 @@ def test_four_losses_have_four_weights(tiny_model: Make, collator: SpanNERCollat
 
 
 def perfect_output(model: SpanNERModel, spans: list[tuple[int, int, int]], num_words: int) -> LocateAndLabelOutput:
-    """What a model that is sure of its spans would give for one sentence."""
+    """The output that a model that is sure of its spans would give for one sentence."""
     logits = torch.zeros(len(spans), 4)
     for place, (_, _, label) in enumerate(spans):
         logits[place, label] = 12.0
@@ -259,7 +259,7 @@ def perfect_output(model: SpanNERModel, spans: list[tuple[int, int, int]], num_w
 
 
 def test_perfect_scores_decode_to_gold(tiny_model: Make) -> None:
-    """Nested gold through Soft-NMS and the overlap rule, and none for what is none."""
+    """Nested gold comes through Soft-NMS and the overlap rule, and nothing comes of what is none."""
     model = tiny_model("locate_and_label")
     gold = [(0, 5, 1), (1, 5, 1), (3, 5, 0), (6, 7, 2)]
     output = perfect_output(model, [*gold, (2, 4, 3)], num_words=8)
@@ -291,7 +291,7 @@ def test_unreachable_counts_second_types_and_what_no_seed_can_become(tiny_model:
 
 
 def test_entities_longer_than_every_seed_are_found(tiny_model: Make, collator: SpanNERCollator) -> None:
-    """Seeds of up to four words, an entity of six: only a boundary that moves reaches it."""
+    """Seeds have up to four words and the entity has six, so only a boundary that moves reaches it."""
     model = tiny_model("locate_and_label", seed_lengths=[1, 2, 3, 4], encoder_dropout=0.0, positive_iou=0.5)
     for module in model.modules():
         if isinstance(module, nn.Dropout):

@@ -15,19 +15,19 @@ def test_a_worse_span_decays_by_hand() -> None:
 
 
 def test_a_span_that_decays_below_the_threshold_is_dropped() -> None:
-    """.55 x .9 = .495 < .5."""
+    """.55 x .9 = .495 lies below .5."""
     taken = soft_nms(np.array([[0, 4], [0, 3]]), np.array([0.99, 0.55]), iou=0.6, decay=0.9, threshold=0.5)
     assert taken == pytest.approx([0.99, -1.0])
 
 
 def test_a_small_overlap_does_not_decay() -> None:
-    """(0, 4) and (0, 2): IoU .5 < .6."""
+    """(0, 4) and (0, 2) have IoU .5, which is below .6."""
     taken = soft_nms(np.array([[0, 4], [0, 2]]), np.array([0.99, 0.55]), iou=0.6, decay=0.9, threshold=0.5)
     assert taken == pytest.approx([0.99, 0.55])
 
 
 def test_each_better_span_decays_once() -> None:
-    """(0, 10), (0, 9), (0, 8): the last overlaps both by at least .8, so .9 x .5 x .5 = .225."""
+    """Of (0, 10), (0, 9) and (0, 8) the last overlaps both by at least .8, so it has .9 x .5 x .5 = .225."""
     spans, scores = np.array([[0, 10], [0, 9], [0, 8]]), np.array([0.99, 0.98, 0.9])
     assert soft_nms(spans, scores, iou=0.8, decay=0.5, threshold=0.1) == pytest.approx([0.99, 0.49, 0.225])
 

@@ -1,4 +1,4 @@
-"""Maxima over spans by the table, against a loop over words."""
+"""Maxima over spans from the table, against a loop over words."""
 
 import pytest
 import torch
