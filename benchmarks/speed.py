@@ -24,11 +24,12 @@ from transformers import AutoModel, AutoTokenizer
 
 from hf_spanner import Recipe, SpanNERModel, SpanNERPipeline, SpanNERTrainer
 from hf_spanner.core.calibration import calibrated_score
-from hf_spanner.core.features import WordTokenizer, pad_features, plan_windows
+from hf_spanner.core.prediction import TextReader
 from hf_spanner.methods import trainer_of
 from hf_spanner.metrics.span_ner.scoring import score_spans
 
 BATCH_SIZE = 32
+PARTS = ("corpus", "sentences", "training")
 WARM_UP_STEPS = 60  # the short training of a model that was not given
 SHORT_TRAINING = {
     "max_steps": WARM_UP_STEPS,
@@ -90,18 +91,25 @@ def main() -> None:
     parser = command_line("Speed of a method as ratios to its bare encoder.")
     parser.add_argument("--model", help="folder of a trained model; without it a model is trained for a few steps")
     parser.add_argument("--sentences", type=int, default=200, help="sentences of the one-at-a-time measurement")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="what to measure; all by default")
     parser.add_argument("--train-batches", type=int, default=40, help="batches of 32 of the training measurement")
     arguments = parser.parse_args()
     rows = selected_rows(arguments)
     with TemporaryDirectory() as folder:
         recipe = recipe_of(arguments, {"output_dir": folder, **SHORT_TRAINING})
         tokenizer = AutoTokenizer.from_pretrained(arguments.model or recipe.encoder_folder)
-        model, other = subjects(arguments, recipe, rows, tokenizer)
+        model = tested_model(arguments, recipe, rows, tokenizer)
         pipeline = SpanNERPipeline(model=model, tokenizer=tokenizer, device="cpu")
-        notes, ratios = corpus_ratios(pipeline, rows, arguments.repeats)
-        for variant in sorted((model, other), key=lambda subject: subject.config.lstm_layers):
-            ratios.append(sentence_ratio(variant, tokenizer, rows, arguments))
-        ratios += training_ratios(model, tokenizer, rows, arguments, folder)
+        notes, ratios = [], []
+        if "corpus" in arguments.parts:
+            notes, ratios = corpus_ratios(pipeline, rows, arguments.repeats)
+        if "sentences" in arguments.parts:
+            twin = new_model(recipe, rows, lstm_layers=0 if model.config.lstm_layers else 1)
+            variants = [model, briefly_trained(twin, recipe, rows, tokenizer)]
+            for variant in sorted(variants, key=lambda compared: compared.config.lstm_layers):
+                ratios.append(sentence_ratio(variant, tokenizer, rows, arguments))
+        if "training" in arguments.parts:
+            ratios += training_ratios(model, tokenizer, rows, arguments, folder)
     if arguments.model is None:
         notes.append(f"no trained model given: {WARM_UP_STEPS} steps of training on these very rows")
     notes.append(f"lstm_layers = {model.config.lstm_layers} but where the table says otherwise")
@@ -112,18 +120,14 @@ def main() -> None:
     publish({"results": results, "notes": notes, **circumstances(arguments, rows)}, arguments.json)
 
 
-def subjects(
-    arguments: argparse.Namespace, recipe: Recipe, rows: Dataset, tokenizer: Any
-) -> tuple[SpanNERModel, SpanNERModel]:
-    """The model under test and its twin with a BiLSTM if it has none, or without; both in eval mode."""
+def tested_model(arguments: argparse.Namespace, recipe: Recipe, rows: Dataset, tokenizer: Any) -> SpanNERModel:
+    """The model under test, in eval mode."""
     if arguments.model is None:
-        model = briefly_trained(new_model(recipe, rows), recipe, rows, tokenizer)
-    else:
-        model = AutoModel.from_pretrained(arguments.model)
-        if model.config.model_type != arguments.method:
-            raise ValueError(f"--method must be {model.config.model_type} for this model, got {arguments.method}")
-    twin = new_model(recipe, rows, lstm_layers=0 if model.config.lstm_layers else 1)
-    return model.eval(), briefly_trained(twin, recipe, rows, tokenizer)
+        return briefly_trained(new_model(recipe, rows), recipe, rows, tokenizer)
+    model = AutoModel.from_pretrained(arguments.model)
+    if model.config.model_type != arguments.method:
+        raise ValueError(f"--method must be {model.config.model_type} for this model, got {arguments.method}")
+    return model.eval()
 
 
 def briefly_trained(model: SpanNERModel, recipe: Recipe, rows: Dataset, tokenizer: Any) -> SpanNERModel:
@@ -198,19 +202,10 @@ def pipeline_scores(pipeline: SpanNERPipeline, rows: Dataset, decoding: Mapping[
 
 def padded_batches(model: SpanNERModel, tokenizer: Any, texts: Sequence, batch_size: int = BATCH_SIZE) -> list[Batch]:
     """The windows of texts, given as words, sorted by length and padded in batches."""
-    config = model.config
-    word_tokenizer = WordTokenizer(tokenizer, config.window_overlap)
-    windows = [
-        (text, window)
-        for text in word_tokenizer(texts)
-        for window in plan_windows(text.bounds, config.window_size, config.window_overlap)
-    ]
-    items = [(word_tokenizer.feature(text, window), window.num_words) for text, window in windows]
-    items.sort(key=lambda item: len(item[0]["input_ids"]))
-    batches = [
-        pad_features(*zip(*items[first : first + batch_size], strict=True), tokenizer.pad_token_id)
-        for first in range(0, len(items), batch_size)
-    ]
+    reader = TextReader(tokenizer, model.config)
+    windows = [(text, window) for text in reader.texts(texts) for window in text.windows]
+    windows.sort(key=lambda item: len(item[0].tokens.ids))
+    batches = [reader.batch(windows[first : first + batch_size]) for first in range(0, len(windows), batch_size)]
     return [{name: torch.from_numpy(array) for name, array in batch.items()} for batch in batches]
 
 
