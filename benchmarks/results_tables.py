@@ -104,14 +104,14 @@ def grouped(lines: Iterable[Run]) -> list[list[Run]]:
 
 def choice_table(_: str) -> str:
     """Each method and the baseline: when to choose it, scores of training on all sentences, and time if measured."""
-    times = {file.stem: f"{median(speed_rounds(file, FORWARD)):.1f} x" for file in SPEED.glob("*.json")}
+    times = {file.stem: f"{median(speed_rounds(file, FORWARD)):.1f}x" for file in SPEED.glob("*.json")}
     rows = []
     for method, choice in CHOICE.items():
         name = f"`{method}`" if method in METHODS else "token classifier"
         scores = [scores_of(run_of(f"{corpus}_full", method)) for corpus in ("conll2003", "gum")]
         rows.append([name, choice, *scores, *([times.get(method, "-")] if times else [])])
     header = ["method", "choose it when", "CoNLL 2003: F1, ECE", "GUM, nested: F1, ECE"]
-    return markdown_table([*header, *(["time beside the encoder"] if times else [])], rows)
+    return markdown_table([*header, *(["time, encoder 1x"] if times else [])], rows)
 
 
 def scores_of(run: Run | None) -> str:
