@@ -214,13 +214,18 @@ def speed_table(_: str) -> str:
     files = sorted(SPEED.glob("*.json"))  # one file for each method that was measured
     facts = [json.loads(file.read_text(encoding="utf-8")) for file in files]
     rows = [
-        [quantity, *(f"{median(method_facts['results'][quantity]['rounds']):.2f}" for method_facts in facts)]
+        [quantity, *(median_text(method_facts["results"].get(quantity)) for method_facts in facts)]
         for quantity in facts[0]["results"]
     ]
     about = facts[0]
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     note = f"{about['date']}, {about['machine']}, {about['threads']} threads, {versions}; {about['data']}."
     return f"{markdown_table(['as a ratio to the bare encoder', *(file.stem for file in files)], rows)}\n\n{note}"
+
+
+def median_text(measured: dict[str, Any] | None) -> str:
+    """The median round of a quantity, or a dash where it was not measured."""
+    return "-" if measured is None else f"{median(measured['rounds']):.2f}"
 
 
 def reliability_picture(run: str) -> str:

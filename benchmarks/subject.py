@@ -3,7 +3,7 @@
 import argparse
 import json
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Sized
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -22,12 +22,12 @@ from hf_spanner.training.recipe import RecipeData, plain_yaml
 SEED = 42
 
 
-def command_line(description: str) -> argparse.ArgumentParser:
-    """The options that both benchmarks take."""
+def command_line(description: str, methods: Collection[str] = tuple(METHODS)) -> argparse.ArgumentParser:
+    """The options that the benchmarks of speed and memory take."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--encoder", required=True, help="Hub name, folder, or package:<import name>/<folder>")
     parser.add_argument("--data", required=True, help="file of rows, such as a test split in JSONL")
-    parser.add_argument("--method", required=True, choices=METHODS)
+    parser.add_argument("--method", required=True, choices=methods)
     parser.add_argument("--config", nargs="*", default=[], metavar="KEY=VALUE", help="fields of the configuration")
     parser.add_argument("--rows", type=int, help="take only the first rows")
     parser.add_argument("--repeats", type=int, default=3, help="rounds; the median round counts")
@@ -81,7 +81,7 @@ def new_model(recipe: Recipe, rows: Dataset, **fields: Any) -> SpanNERModel:
     return model.from_encoder(recipe.encoder_folder, labels=label_set(rows), **{**recipe.model, **fields})
 
 
-def circumstances(arguments: argparse.Namespace, rows: Dataset) -> dict[str, Any]:
+def circumstances(arguments: argparse.Namespace, rows: Sized) -> dict[str, Any]:
     """What a number has to be read with: date, versions, machine and settings."""
     return {
         "date": datetime.now(UTC).date().isoformat(),

@@ -47,13 +47,25 @@ def predict_baseline(model: Any, tokenizer: Any, rows: Sequence[Mapping[str, Any
     order = sorted(range(len(rows)), key=lambda place: len(rows[place]["tokens"]))
     for first in range(0, len(rows), batch_size):
         batch = order[first : first + batch_size]
-        inputs = _tokens([rows[place]["tokens"] for place in batch], tokenizer, return_tensors="pt", padding=True)
-        with torch.inference_mode():
-            best = model(**inputs).logits.softmax(dim=-1).max(dim=-1)
-        for row, place in enumerate(batch):
-            num_words = len(rows[place]["tokens"])
-            predicted[place] = _entities(inputs.word_ids(row), best, row, num_words, model.config.id2label)
+        inputs = tokenized_words([rows[place]["tokens"] for place in batch], tokenizer)
+        num_words = [len(rows[place]["tokens"]) for place in batch]
+        for place, entities in zip(batch, classified(model, inputs, num_words), strict=True):
+            predicted[place] = entities
     return predicted
+
+
+def tokenized_words(words: Sequence, tokenizer: Any) -> Any:
+    """A padded batch of sentences, given as words."""
+    return _tokens(words, tokenizer, return_tensors="pt", padding=True)
+
+
+@torch.inference_mode()
+def classified(model: Any, inputs: Any, num_words: Sequence[int]) -> list[list[dict[str, Any]]]:
+    """Entities of the sentences of a padded batch."""
+    best = model(**inputs).logits.softmax(dim=-1).max(dim=-1)
+    return [
+        _entities(inputs.word_ids(row), best, row, count, model.config.id2label) for row, count in enumerate(num_words)
+    ]
 
 
 def _tokens(words: Sequence, tokenizer: Any, **arguments: Any) -> Any:

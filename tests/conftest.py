@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from bare_process import BareProcess, started
 from hypothesis import HealthCheck, settings
 from method_facts import facts_of
 from perfect_pipeline import PerfectPipeline
@@ -154,6 +155,13 @@ def encoder_folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]
 def tiny_encoder(encoder_folders: dict[str, Path]) -> Path:
     """The folder of a tiny random BERT encoder with its WordPiece tokenizer."""
     return encoder_folders["wordpiece"]
+
+
+@pytest.fixture(scope="session")
+def bare_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareProcess]:
+    """Runs programs where hf_spanner cannot be imported: `bare_process.run(program, *arguments, cwd=folder)`."""
+    with started(tmp_path_factory.mktemp("bare")) as process:
+        yield process
 
 
 @pytest.fixture

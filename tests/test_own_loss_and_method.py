@@ -1,8 +1,6 @@
 """The page about an own loss and an own method: its blocks run one after the other, each as it says."""
 
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from bare_process import BareProcess
 from transformers import AutoTokenizer
 
 from hf_spanner import METHODS, SpanNERCollator, SpanNERModel
@@ -17,7 +16,6 @@ from hf_spanner import METHODS, SpanNERCollator, SpanNERModel
 PAGE = Path(__file__).parent.parent / "docs" / "own_loss_and_method.md"
 FILE = re.compile(r"# (\w+\.py)\n")
 WITHOUT_PACKAGE = "# a process without hf_spanner\n"
-BLOCKED = 'import sys\nsys.modules["hf_spanner"] = None  # as if not installed\n'
 ROW = {
     "tokens": ["Ana", "met", "Bo", "Li", "in", "Oslo", "."],
     "entities": [{"start": 0, "end": 1, "label": "PER"}, {"start": 2, "end": 4, "label": "PER"}],
@@ -33,11 +31,12 @@ def bare_blocks() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def done(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+def done(
+    tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory, bare_process: BareProcess
+) -> Iterator[dict[str, Any]]:
     """The names that the page's blocks leave behind; its folders lie in `folder`."""
     folder = tmp_path_factory.mktemp("page")
     names = {"encoder": str(tiny_encoder), "train_rows": [ROW], "dev_rows": [ROW], "folder": folder}
-    environment = {**os.environ, "PYTHONPATH": "", "HF_MODULES_CACHE": str(folder / "modules")}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.syspath_prepend(str(folder))
@@ -46,11 +45,9 @@ def done(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
                 (folder / file[1]).write_text(block, encoding="utf-8")
             elif not block.startswith(WITHOUT_PACKAGE):
                 exec(block, names)
-        program = BLOCKED + "".join(f"{block}print(type(ner.model).__module__)\n" for block in bare_blocks())
-        run = [sys.executable, "-I", "-c", program]
-        finished = subprocess.run(run, env=environment, capture_output=True, text=True, check=False)
-        assert finished.returncode == 0, finished.stderr[-3000:]
-        names["modules"] = [module.rpartition(".")[2] for module in finished.stdout.split()]
+        program = "".join(f"{block}print('MODULE', type(ner.model).__module__)\n" for block in bare_blocks())
+        lines = [line for line in bare_process.run(program, cwd=folder).splitlines() if line.startswith("MODULE ")]
+        names["modules"] = [module.rpartition(".")[2] for module in lines]
         yield names
         for module in ("focal", "width_spans"):
             del sys.modules[module]

@@ -158,10 +158,11 @@ def test_threshold_overlap_and_ties(case: Case) -> None:
             assert named == case["expected"][mode], mode
 
 
+@pytest.mark.parametrize("share", [0.1, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("case", ["I-04"], indirect=True)
-def test_threads_share_a_pipeline(case: Case, tagger: SpanNERPipeline) -> None:
+def test_threads_share_a_pipeline(case: Case, tagger: SpanNERPipeline, share: float) -> None:
     """Texts of several lengths and settings run at once; each answer is as if alone, also when asked again."""
-    num_threads, num_calls = case["input"]["threads"], case["input"]["calls_per_thread"]
+    num_threads, num_calls = case["input"]["threads"], round(share * case["input"]["calls_per_thread"])
     settings = ({"threshold": 0.0}, {"threshold": 0.4}, {"overlap": "any"})
     calls = list(itertools.product((ANA, OSLO, "a b c " * 4, "", [ANA, OSLO]), settings))
     expected = [tagger(texts, **options) for texts, options in calls]

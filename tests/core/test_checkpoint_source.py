@@ -2,9 +2,7 @@
 
 import ast
 import json
-import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from bare_process import BareProcess
 from transformers import AutoModel, AutoTokenizer, pipeline
 
 from hf_spanner import METHODS, SpanNERCollator, SpanNERModel, SpanNERPipeline
@@ -25,11 +24,9 @@ ROWS = [
     {"tokens": ["it", "rained", "all", "the", "way"], "entities": []},
     {"tokens": ["Oslo"], "entities": [{"start": 0, "end": 1, "label": "LOC"}]},
 ]
-BARE_PROCESS = """
+BARE_PROGRAM = """
 import json
 import sys
-
-sys.modules["hf_spanner"] = None  # any import of the package fails
 
 import torch
 from transformers import AutoModel, AutoTokenizer, pipeline
@@ -74,7 +71,9 @@ def moved(
 
 
 @pytest.fixture(scope="module")
-def bare(moved: SimpleNamespace, tiny_model: Callable[..., SpanNERModel], tiny_encoder: Path) -> SimpleNamespace:
+def bare(
+    moved: SimpleNamespace, tiny_model: Callable[..., SpanNERModel], tiny_encoder: Path, bare_process: BareProcess
+) -> SimpleNamespace:
     """What a process without the package makes of the moved folder, and of a model of each method with a batch."""
     out = moved.root / "again"
     labels = {"LOC": 0, "ORG": 1, "PER": 2}
@@ -82,16 +81,8 @@ def bare(moved: SimpleNamespace, tiny_model: Callable[..., SpanNERModel], tiny_e
     torch.save(batch, moved.root / "batch.pt")
     for method in METHODS:
         tiny_model(method).save_pretrained(moved.root / "methods" / method)
-    run = subprocess.run(
-        [sys.executable, "-c", BARE_PROCESS, str(moved.folder), str(out), json.dumps(TEXTS), *METHODS],
-        cwd=moved.root,
-        env={**os.environ, "PYTHONPATH": "", "HF_MODULES_CACHE": str(moved.root / "cache")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr[-3000:]
-    answers, again = json.loads(run.stdout.rpartition("ANSWERS")[2])
+    printed = bare_process.run(BARE_PROGRAM, moved.folder, out, json.dumps(TEXTS), *METHODS, cwd=moved.root)
+    answers, again = json.loads(printed.rpartition("ANSWERS")[2])
     return SimpleNamespace(out=out, answers=answers, again=again, batch=batch)
 
 

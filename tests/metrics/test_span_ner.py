@@ -1,12 +1,11 @@
 import json
 import math
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from bare_process import BareProcess
 
 from hf_spanner.metrics.span_ner import scoring
 from hf_spanner.metrics.span_ner.scoring import score_spans
@@ -29,11 +28,8 @@ REFERENCES = [
     [{"start": 2, "end": 3, "label": "ORG"}],
 ]
 
-# Runs where the package cannot be imported and no socket can connect.
-BARE_SCRIPT = """
+WITHOUT_NETWORK = """
 import json, socket, sys
-
-sys.modules["hf_spanner"] = None
 
 
 def refuse(*_):
@@ -52,7 +48,7 @@ except ImportError:
 else:
     raise AssertionError("the package can be imported")
 
-predictions, references = json.load(sys.stdin)
+predictions, references = json.loads(sys.argv[2])
 metric = evaluate.load(sys.argv[1])
 print(json.dumps({
     "class": type(metric).__name__,
@@ -68,20 +64,9 @@ def metric(tmp_path):
     return SpanNERMetric(cache_dir=str(tmp_path))
 
 
-def test_loads_by_folder_without_the_package_and_without_a_network(tmp_path):
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    environment |= {"HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "1", "HF_EVALUATE_OFFLINE": "1"}
-    finished = subprocess.run(
-        [sys.executable, "-c", BARE_SCRIPT, str(FOLDER)],
-        input=json.dumps([PREDICTIONS, REFERENCES]),
-        env=environment,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert finished.returncode == 0, finished.stderr
-    answer = json.loads(finished.stdout.splitlines()[-1])
+def test_loads_by_folder_without_the_package_and_without_a_network(bare_process: BareProcess, tmp_path: Path) -> None:
+    printed = bare_process.run(WITHOUT_NETWORK, FOLDER, json.dumps([PREDICTIONS, REFERENCES]), cwd=tmp_path)
+    answer = json.loads(printed.splitlines()[-1])
     assert answer["class"] == "SpanNERMetric"
     options = {"num_bins": 5, "zero_division": 1.0, "num_resamples": 20, "seed": 3}
     assert answer["result"] == score_spans(PREDICTIONS, REFERENCES, **options)
