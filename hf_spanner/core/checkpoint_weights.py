@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import EntryNotFoundError
+from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.modeling_utils import load_state_dict
 
@@ -17,8 +17,8 @@ SHARD = re.compile(r"[\w-][\w.-]*\.safetensors")
 NAMED = re.compile(r"([\w-][\w.-]*/)*[\w-][\w.-]*\.safetensors(\.index\.json)?")
 
 
-def saved_shapes(source: str | Path, arguments: Mapping[str, Any], named: str | None) -> dict[str, torch.Size]:
-    """Shapes of a checkpoint's weights by name, from the headers of the safetensors files that the library will read.
+def saved_weights(source: str | Path, arguments: Mapping[str, Any], named: str | None) -> dict[str, Tensor]:
+    """A checkpoint's weights by name without their values, from the headers of the files that the library will read.
 
     Args:
         source: Folder or Hub name.
@@ -26,7 +26,7 @@ def saved_shapes(source: str | Path, arguments: Mapping[str, Any], named: str | 
         named: File that the configuration names; None for the usual ones.
 
     Returns:
-        Shapes by name; none where a file is absent, which the library reports.
+        Tensors on the meta device by name; none where a file is absent, which the library reports.
 
     Raises:
         ValueError: If the configuration or an index of shards leads to other files than safetensors of the folder.
@@ -44,7 +44,7 @@ def saved_shapes(source: str | Path, arguments: Mapping[str, Any], named: str | 
     files = [path for path in paths if path is not None]
     if len(files) < len(paths):
         return {}
-    return {name: weight.shape for path in files for name, weight in load_state_dict(path, map_location="meta").items()}
+    return {name: weight for path in files for name, weight in load_state_dict(path, map_location="meta").items()}
 
 
 def found_file(source: str | Path, name: str, asked: Mapping[str, Any]) -> Path | None:
@@ -67,32 +67,65 @@ def shards_of(index: Path) -> set[str]:
     return set(shards)
 
 
-def check_shapes(
-    model: PreTrainedModel, source: str | Path, saved: Mapping[str, torch.Size], ignores_sizes: bool
-) -> None:
-    """Raise a ValueError that names missing or misshapen weights.
+def check_weights(model: PreTrainedModel, source: str | Path, saved: Mapping[str, Tensor], ignores_sizes: bool) -> None:
+    """Raise a ValueError that names weights which are missing, misshapen or of another kind of number.
 
     Args:
         model: The model as it will be loaded, on the meta device, where weights take no memory.
         source: Where the checkpoint lies, for the message.
-        saved: Shapes of its weights by name.
+        saved: What `saved_weights` gave.
         ignores_sizes: Whether weights of another shape may be left out and start anew.
     """
     tied = model.all_tied_weights_keys
-    expected = {name: weight.shape for name, weight in model.state_dict().items() if name not in tied}
+    expected = {name: weight for name, weight in model.state_dict().items() if name not in tied}
     missing, others = expected.keys() - saved.keys(), saved.keys() - expected.keys()
     # the library renames, splits and joins weights of older layouts, which keeps their number of elements
     if sum(expected[name].numel() for name in missing) > sum(saved[name].numel() for name in others):
         refuse_missing(type(model).__name__, source, missing)
+    check_kinds(model, source, saved)
     shapes = [
-        f"{name} {list(saved[name])} for {list(expected[name])}"
+        (name, saved[name].shape, expected[name].shape)
         for name in expected.keys() & saved.keys()
-        if saved[name] != expected[name]
+        if saved[name].shape != expected[name].shape
     ]
-    if shapes and not ignores_sizes:
+    if not ignores_sizes:
+        refuse_misshapen(source, shapes, "a new label set needs ignore_mismatched_sizes=True")
+
+
+def check_kinds(model: PreTrainedModel, source: str | Path, saved: Mapping[str, Tensor]) -> None:
+    """Raise a ValueError that names weights saved as whole numbers where the model has fractions, or the reverse.
+
+    The library would load them as something else without a word. A prefix of the base model is left out of account.
+    """
+    prefix = f"{model.base_model_prefix}."
+    expected = model.state_dict()
+    names = {name if name in expected else name.removeprefix(prefix): name for name in saved}
+    wrong = [
+        f"{names[name]} {kind_of(saved[names[name]])} for {kind_of(expected[name])}"
+        for name in sorted(names.keys() & expected.keys())
+        if saved[names[name]].is_floating_point() != expected[name].is_floating_point()
+    ]
+    if wrong:
+        raise ValueError(
+            f"{source}: {len(wrong)} weights are of another kind of number than the model's, e.g. "
+            f"{', '.join(wrong[:NUM_NAMED])}"
+        )
+
+
+def kind_of(weight: Tensor) -> str:
+    """The type of a tensor's numbers, such as int64."""
+    return str(weight.dtype).removeprefix("torch.")
+
+
+def refuse_misshapen(
+    source: str | Path, shapes: Collection[tuple[str, Collection[int], Collection[int]]], remedy: str
+) -> None:
+    """Raise a ValueError that names weights with their shapes in the files and in the model."""
+    if shapes:
+        named = [f"{name} {list(found)} for {list(wanted)}" for name, found, wanted in sorted(shapes)]
         raise ValueError(
             f"{source}: shapes of {len(shapes)} weights mismatch those of its configuration, e.g. "
-            f"{', '.join(sorted(shapes)[:5])}; a new label set needs ignore_mismatched_sizes=True"
+            f"{', '.join(named[:NUM_NAMED])}; {remedy}"
         )
 
 
@@ -100,6 +133,38 @@ def refuse_missing(model_class: str, source: str | Path, missing: Collection[str
     """Raise a ValueError that names weights which a checkpoint lacks."""
     if missing:
         raise ValueError(
-            f"{source} lacks {len(missing)} weights of {model_class}, e.g. {', '.join(sorted(missing)[:5])}; "
+            f"{source} lacks {len(missing)} weights of {model_class}, e.g. {', '.join(sorted(missing)[:NUM_NAMED])}; "
             f"to start from an encoder, use {model_class}.from_encoder"
         )
+
+
+def refuse_unfit(model: PreTrainedModel, source: str | Path, info: Mapping[str, Any]) -> None:
+    """Raise a ValueError if the weights of a pretrained encoder do not fit it, as the library found them on loading.
+
+    A pooler may be missing, and weights outside the modules of the encoder, as of another task's head, may be there.
+
+    Args:
+        model: The encoder.
+        source: Where it lies, for the message.
+        info: `missing_keys`, `mismatched_keys` and `unexpected_keys` of the library.
+    """
+    missing = sorted(name for name in info["missing_keys"] if "pooler" not in name.split("."))
+    unexpected = sorted(info["unexpected_keys"])
+    if missing:
+        there = f"; its files name weights such as {', '.join(unexpected[:NUM_NAMED])}" if unexpected else ""
+        raise ValueError(
+            f"{source} lacks {len(missing)} weights of {type(model).__name__}, e.g. {', '.join(missing[:NUM_NAMED])}"
+            f"{there}; a prefix that a wrapper such as DDP or PEFT has put before the names must be taken off"
+        )
+    refuse_misshapen(source, info["mismatched_keys"], "configuration and weights must be of the same encoder")
+    children = {name for name, _ in model.named_children()}
+    prefix = f"{model.base_model_prefix}."
+    inner = [name for name in unexpected if name.removeprefix(prefix).split(".")[0] in children]
+    if inner:
+        raise ValueError(
+            f"{source} has {len(inner)} weights inside {type(model).__name__} for which its configuration has no "
+            f"place, e.g. {', '.join(inner[:NUM_NAMED])}; without them it would be another encoder"
+        )
+
+
+NUM_NAMED = 5

@@ -23,6 +23,7 @@ from hf_spanner.core.field_rules import (
     admits,
     in_words,
 )
+from hf_spanner.core.text_encoder import encoder_class
 
 logger = logging.get_logger(__name__)
 
@@ -82,6 +83,8 @@ class SpanNERConfig(CheckedFields, PreTrainedConfig):
             # the installed package has registered the task; to name it here would make `pipeline` ask for trust
             kwargs.pop("custom_pipelines", None)
         has_label2id = self.id2label is not None and self.label2id is not None
+        for name in ENCODER_SIZES & kwargs.keys():
+            raise ValueError(f"{name} is a field of encoder_config, got {name}={kwargs[name]!r} beside it")
         unknown = sorted(set(kwargs) - set(PreTrainedConfig().to_dict()) - KNOWN_TO_THE_LIBRARY)
         if unknown:
             logger.warning_once(f"{type(self).__name__} does not know {', '.join(unknown)}; kept without effect")
@@ -94,8 +97,8 @@ class SpanNERConfig(CheckedFields, PreTrainedConfig):
         encoder = self.encoder_config
         if encoder.name_or_path.startswith((".", "/", "~")):
             encoder.name_or_path = ""
-        self.pad_token_id = encoder.pad_token_id
         self._check_encoder()
+        self.pad_token_id = vars(encoder).get("pad_token_id")
         if self.window_size is None:
             self.window_size = self._encoder_capacity()
         if self.window_overlap is None:
@@ -122,6 +125,16 @@ class SpanNERConfig(CheckedFields, PreTrainedConfig):
         values = super().to_dict()
         values.pop("custom_pipelines", None)
         return values
+
+    @property
+    def hidden_size(self) -> int:
+        """The encoder's width, which libraries of training look for here."""
+        return self.encoder_config.hidden_size
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of tokens that the encoder knows, which libraries look for here."""
+        return self.encoder_config.vocab_size
 
     def get_text_config(self, decoder: bool | None = None, encoder: bool | None = None) -> PreTrainedConfig:
         """The encoder's configuration, which holds the vocabulary."""
@@ -233,6 +246,7 @@ class SpanNERConfig(CheckedFields, PreTrainedConfig):
     def _check_encoder(self) -> None:
         """Refuse sizes that would take minutes or all memory before weights of other shapes are found out."""
         encoder = self.encoder_config
+        encoder_class(encoder)
         for name, value, highest in (
             ("num_hidden_layers", encoder.num_hidden_layers, 1_000),
             ("hidden_size", encoder.hidden_size, MAX_SIZE),
@@ -265,6 +279,7 @@ class SpanNERConfig(CheckedFields, PreTrainedConfig):
 
 
 NUM_SPECIAL_TOKENS = 2
+ENCODER_SIZES = {"hidden_size", "vocab_size"}
 KNOWN_TO_THE_LIBRARY = {
     "attn_implementation",
     "auto_map",

@@ -4,10 +4,15 @@ import json
 from functools import lru_cache
 
 import torch
-from transformers import AutoModel, PreTrainedConfig
+from torch import nn
+from transformers import PreTrainedConfig
 from transformers.initialization import no_init_weights
 
+from hf_spanner.core.text_encoder import new_encoder
+
 UNSTATED = 512  # positions of an encoder that neither states their number nor has a table of them
+STATED = ("max_position_embeddings", "max_encoder_position_embeddings", "n_positions", "max_seq_len")
+TABLES = ("position_embeddings", "embed_positions", "positions_embed", "wpe")
 
 
 def position_capacity(encoder_config: PreTrainedConfig) -> int:
@@ -29,11 +34,19 @@ def position_capacity(encoder_config: PreTrainedConfig) -> int:
 @lru_cache
 def _capacity(config_class: type[PreTrainedConfig], text: str) -> int:
     config = config_class.from_dict(json.loads(text))
-    stated = config.to_dict().get("max_position_embeddings") or UNSTATED
+    fields = config.to_dict()
+    names = (config_class.attribute_map.get(name, name) for name in STATED)
+    stated = next((fields[name] for name in names if fields.get(name)), UNSTATED)
     with torch.device("meta"), no_init_weights():
-        encoder = AutoModel.from_config(config)
-    for name, weight in encoder.named_parameters():
-        if name.endswith(".position_embeddings.weight"):
-            padding_row = vars(encoder.get_submodule(name.removesuffix(".weight"))).get("padding_idx")
-            return min(stated, len(weight) - (0 if padding_row is None else padding_row + 1))
+        encoder = new_encoder(config)
+    for name, module in encoder.named_modules():
+        weights = dict(module.named_parameters(recurse=False))
+        if name.rpartition(".")[2] in TABLES and "weight" in weights:
+            return min(stated, len(weights["weight"]) - first_row(module))
     return stated
+
+
+def first_row(table: nn.Module) -> int:
+    """The row of a table of positions that the first token takes: after a row for padding, or at an offset."""
+    padding_row = vars(table).get("padding_idx")
+    return vars(table).get("offset", 0) if padding_row is None else padding_row + 1

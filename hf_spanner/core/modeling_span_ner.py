@@ -11,20 +11,21 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
-from torch import Tensor
-from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
+from torch import Tensor, nn
+from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.initialization import no_init_weights
 from transformers.utils.generic import ModelOutput
 
 from hf_spanner.core.checkpoint_source import check_source, write_source
-from hf_spanner.core.checkpoint_weights import DOWNLOAD_ARGUMENTS, check_shapes, refuse_missing, saved_shapes
+from hf_spanner.core.checkpoint_weights import DOWNLOAD_ARGUMENTS, check_weights, refuse_missing, saved_weights
 from hf_spanner.core.configuration_span_ner import PIPELINES, SpanNERConfig
 from hf_spanner.core.decoding import Decoding
 from hf_spanner.core.features import Window
 from hf_spanner.core.pipeline_span_ner import SpanNERPipeline
 from hf_spanner.core.prediction import CandidateFunction, merge_windows
 from hf_spanner.core.spans import Limits, Span, legal_gold
-from hf_spanner.core.word_encoder import WordEncoder, pooler_arguments
+from hf_spanner.core.text_encoder import load_encoder, load_encoder_config
+from hf_spanner.core.word_encoder import WordEncoder
 
 TOTAL = "total_"
 
@@ -109,6 +110,14 @@ class SpanNERModel(PreTrainedModel):
         """(B, N, D) vectors of the words."""
         return self.word_encoder(input_ids, attention_mask, word_index, word_mask)
 
+    def get_input_embeddings(self) -> nn.Module:
+        """The encoder's table of tokens."""
+        return self.word_encoder.encoder.get_input_embeddings()
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Give the encoder another table of tokens."""
+        self.word_encoder.encoder.set_input_embeddings(value)
+
     def score_spans(
         self, words: Tensor, word_mask: Tensor, labels: Tensor | None, decoding: Mapping[str, Any]
     ) -> SpanNEROutput:
@@ -179,33 +188,57 @@ class SpanNERModel(PreTrainedModel):
         return [merge_windows([table], [window], self.config.merge_settings(), settings) for table in tables]
 
     @classmethod
-    def from_encoder(cls, name: str | Path, labels: Sequence[str], **config: Any) -> Self:
+    def from_encoder(
+        cls,
+        name: str | Path,
+        labels: Sequence[str],
+        *,
+        dtype: str | torch.dtype | None = None,
+        attn_implementation: str | None = None,
+        revision: str | None = None,
+        token: str | bool | None = None,
+        cache_dir: str | Path | None = None,
+        local_files_only: bool = False,
+        trust_remote_code: bool = False,
+        **config: Any,
+    ) -> Self:
         """A new model on a pretrained encoder; the head is random.
 
         Args:
-            name: Folder or Hub name of an encoder that `AutoModel` loads.
+            name: Folder or Hub name of an encoder that `AutoModel` loads; of an encoder-decoder the encoder is taken.
             labels: Entity types, in the order of their indices.
+            dtype: Float type of encoder and head, "auto" for that of the encoder's files; None is float32.
+            attn_implementation: How the encoder computes its attention, e.g. "eager" or "sdpa"; None: the library's.
+            revision: Branch, tag or commit of the encoder on the Hub.
+            token: Token for the Hub; True is the one that is stored.
+            cache_dir: Folder for what is downloaded.
+            local_files_only: Ask no network.
+            trust_remote_code: Run an encoder's own code. The code is no part of a saved model: where that is loaded,
+                the classes must have been registered.
             **config: Fields of the method's configuration.
 
         Raises:
-            ValueError: If a field is unknown or out of range.
+            ValueError: If a field is unknown or out of range, or the encoder's weights do not fit; see `load_encoder`.
         """
-        encoder_config = AutoConfig.from_pretrained(name)
         known = set(cls.config_class().to_dict())
         unknown = sorted(set(config) - known)
         if unknown:
             raise ValueError(f"unknown field {', '.join(unknown)} of {cls.config_class.__name__}")
+        given = {"revision": revision, "token": token, "cache_dir": cache_dir}
+        source = {argument: value for argument, value in given.items() if value is not None}
+        source |= {"local_files_only": local_files_only, "trust_remote_code": trust_remote_code}
         id2label = dict(enumerate(labels))
         settings = cls.config_class(
-            encoder_config=encoder_config,
+            encoder_config=load_encoder_config(name, source),
             id2label=id2label,
             label2id={label: index for index, label in id2label.items()},
+            attn_implementation=attn_implementation,
             **config,
         )
         model = cls(settings)
-        model.word_encoder.encoder = AutoModel.from_pretrained(
-            name, config=settings.encoder_config, use_safetensors=True, **pooler_arguments(encoder_config)
-        )
+        encoder = load_encoder(name, settings.encoder_config, dtype, source)
+        model.to(encoder.dtype)
+        model.word_encoder.encoder, model.config.encoder_config = encoder, encoder.config
         return model
 
     @classmethod
@@ -240,13 +273,13 @@ class SpanNERModel(PreTrainedModel):
             given = {*DOWNLOAD_ARGUMENTS, *cls.config_class.field_rules, "id2label", "label2id", "num_labels"}
             asked = {name: value for name, value in arguments.items() if name in given}
             config = cls.config_class.from_pretrained(source if config is None else config, **asked)
-        saved = saved_shapes(source, arguments, vars(config).get("transformers_weights"))
+        saved = saved_weights(source, arguments, vars(config).get("transformers_weights"))
         is_quantized = arguments.get("quantization_config") or vars(config).get("quantization_config")
         if not saved or is_quantized:  # quantised weights have shapes of their own
             return
         with torch.device("meta"), no_init_weights():
             model = cls(cast(SpanNERConfig, deepcopy(config)), *model_arguments)
-        check_shapes(model, source, saved, arguments.get("ignore_mismatched_sizes", False))
+        check_weights(model, source, saved, arguments.get("ignore_mismatched_sizes", False))
 
     def save_pretrained(
         self, save_directory: str | Path, is_main_process: bool = True, push_to_hub: bool = False, **kwargs: Any

@@ -1,14 +1,11 @@
 """Turns token ids into one vector for each word."""
 
-import inspect
-
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
-from transformers import AutoModel, PreTrainedConfig
-from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
 from hf_spanner.core.configuration_span_ner import SpanNERConfig
+from hf_spanner.core.text_encoder import new_encoder
 
 
 class WordEncoder(nn.Module):
@@ -23,7 +20,12 @@ class WordEncoder(nn.Module):
     def __init__(self, config: SpanNERConfig) -> None:
         super().__init__()
         self.pooling, self.num_layers, self.has_lstm = config.pooling, config.num_encoder_layers, config.lstm_layers > 0
-        self.encoder = AutoModel.from_config(config.encoder_config, **pooler_arguments(config.encoder_config))
+        self.encoder = new_encoder(config.encoder_config)
+        for name in HANDED_ON:
+            setattr(self, name, getattr(self.encoder, name))
+        self.all_tied_weights_keys = {
+            f"encoder.{name}": f"encoder.{source}" for name, source in self.encoder.all_tied_weights_keys.items()
+        }
         self.output_size = config.encoder_config.hidden_size
         if self.has_lstm:
             self.lstm_dropout = nn.Dropout(config.lstm_dropout)
@@ -96,13 +98,17 @@ class WordEncoder(nn.Module):
         return pad_packed_sequence(states, batch_first=True, total_length=words.shape[1])[0]
 
 
+# What the library collects from the children of a model, though not from their children: layers that are not to be
+# cut, and weights with a precision of their own.
+HANDED_ON = (
+    "_no_split_modules",
+    "_skip_keys_device_placement",
+    "_keep_in_fp32_modules",
+    "_keep_in_fp32_modules_strict",
+)
+
+
 def word_lengths(word_mask: Tensor) -> Tensor:
     """(B,) long: the place of the last True of a (B, N) mask plus one, at least 1."""
     places = torch.arange(1, word_mask.shape[1] + 1, device=word_mask.device)
     return (places * word_mask).amax(dim=1).clamp(min=1)
-
-
-def pooler_arguments(encoder_config: PreTrainedConfig) -> dict[str, bool]:
-    """`add_pooling_layer=False` where the encoder's class takes it: the pooler would be a parameter without a use."""
-    signature = inspect.signature(MODEL_MAPPING[type(encoder_config)].__init__)
-    return {"add_pooling_layer": False} if "add_pooling_layer" in signature.parameters else {}

@@ -22,7 +22,7 @@ from transformers import (
 )
 
 from hf_spanner import METHODS, SpanNERConfig
-from hf_spanner.core.word_encoder import WordEncoder, pooler_arguments, word_lengths
+from hf_spanner.core.word_encoder import WordEncoder, word_lengths
 
 SIZES = {
     "vocab_size": 50,
@@ -193,11 +193,6 @@ def test_padding_changes_nothing_for_any_encoder(kind: str) -> None:
         inputs["input_ids"] = inputs["input_ids"] + (1 - inputs["attention_mask"]) * (config.pad_token_id or 0)
     with torch.no_grad():
         assert torch.allclose(model(**alone)[0], model(**padded)[0, :4], atol=1e-5)
-
-
-def test_pooler_is_left_out_only_where_the_class_allows_it() -> None:
-    assert pooler_arguments(tiny("bert")[0]) == {"add_pooling_layer": False}
-    assert pooler_arguments(tiny("electra")[0]) == {}
 
 
 def test_encoder_weights_are_those_of_the_folder(tiny_encoder: Path, tiny_model: Callable[..., Any]) -> None:

@@ -12,6 +12,7 @@ from transformers import initialization as init
 
 from hf_spanner.core.modeling_span_ner import SpanNERModel, SpanNEROutput
 from hf_spanner.core.spans import Limits, pack_candidates
+from hf_spanner.core.text_encoder import SOURCE_ARGUMENTS
 from hf_spanner.core.word_encoder import word_lengths
 from hf_spanner.methods.bopn.configuration_bopn import BOPNConfig
 from hf_spanner.methods.bopn.loss_bopn import bopn_loss, cell_mask, learning_parts, offset_targets
@@ -55,11 +56,12 @@ class BOPNModel(SpanNERModel):
         self.post_init()
 
     @classmethod
-    def from_encoder(cls, name: str | Path, labels: Sequence[str], **config: Any) -> Self:
+    def from_encoder(cls, name: str | Path, labels: Sequence[str], **arguments: Any) -> Self:
         """As in the base class; `prompt_init="label_names"` also reads the encoder's tokenizer."""
-        model = super().from_encoder(name, labels, **config)
+        model = super().from_encoder(name, labels, **arguments)
         if model.config.prompt_init == "label_names" and model.config.has_type_inputs:
-            model.start_prompts_from_names(AutoTokenizer.from_pretrained(name))
+            source = {argument: value for argument, value in arguments.items() if argument in SOURCE_ARGUMENTS}
+            model.start_prompts_from_names(AutoTokenizer.from_pretrained(name, **source))
         return model
 
     @torch.no_grad()

@@ -1,0 +1,136 @@
+"""The encoder of a configuration: which class it has, how it is made, and how pretrained weights are loaded into it."""
+
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
+from transformers.dynamic_module_utils import get_class_from_dynamic_module
+from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING, MODEL_MAPPING
+
+from hf_spanner.core.checkpoint_weights import DOWNLOAD_ARGUMENTS, check_kinds, refuse_unfit, saved_weights
+
+# How the files of an encoder are found, its configuration, tokenizer and weights alike.
+SOURCE_ARGUMENTS = ("cache_dir", "local_files_only", "revision", "token", "trust_remote_code")
+REQUIRED_FIELDS = ("hidden_size", "num_hidden_layers", "vocab_size")
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def encoder_class(config: PreTrainedConfig) -> type[PreTrainedModel]:
+    """The class that `AutoModel` has for a configuration; of an encoder-decoder, where there is one, its encoder's.
+
+    Raises:
+        ValueError: If there is no class, or it does not read text as token ids and their mask.
+    """
+    kind, name = type(config), config.model_type
+    if kind not in MODEL_MAPPING:
+        raise ValueError(
+            f"encoder_config: AutoModel knows no model of the type {name!r}; an encoder of your own is registered with "
+            "AutoConfig.register and AutoModel.register, or loaded with trust_remote_code, before it is used"
+        )
+    missing = [field for field in REQUIRED_FIELDS if not hasattr(config, field)]
+    if missing:
+        raise ValueError(
+            f"encoder_config: a text encoder must state {', '.join(REQUIRED_FIELDS)}, and the model type {name!r} "
+            f"has no {', '.join(missing)}"
+        )
+    is_split = kind.is_encoder_decoder and kind in MODEL_FOR_TEXT_ENCODING_MAPPING
+    found = (MODEL_FOR_TEXT_ENCODING_MAPPING if is_split else MODEL_MAPPING)[kind]
+    model_class = found[0] if isinstance(found, tuple) else found
+    parameters = inspect.signature(model_class.forward).parameters
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    if "input_ids" not in parameters or not (takes_any or "attention_mask" in parameters):
+        raise ValueError(
+            "encoder_config: a text encoder must read input_ids and attention_mask, and the model type "
+            f"{name!r} reads {', '.join(list(parameters)[1:4])} ..."
+        )
+    return model_class
+
+
+def new_encoder(config: PreTrainedConfig) -> PreTrainedModel:
+    """An encoder with random weights, in the default dtype, which keeps this very configuration as its own."""
+    model_class = encoder_class(config)
+    return encoder_alone(model_class(config, **pooler_arguments(model_class)))
+
+
+def encoder_alone(model: PreTrainedModel) -> PreTrainedModel:
+    """The model itself, or of an encoder-decoder such as BART the encoder."""
+    if type(model.config).is_encoder_decoder and type(model) is MODEL_MAPPING[type(model.config)]:
+        return cast(PreTrainedModel, model.get_encoder())
+    return model
+
+
+def pooler_arguments(model_class: type[PreTrainedModel]) -> dict[str, bool]:
+    """`add_pooling_layer=False` where the encoder's class takes it: the pooler would be a parameter without a use."""
+    parameters = inspect.signature(model_class.__init__).parameters
+    return {"add_pooling_layer": False} if "add_pooling_layer" in parameters else {}
+
+
+def load_encoder_config(source: str | Path, arguments: Mapping[str, Any]) -> PreTrainedConfig:
+    """The configuration of a pretrained encoder.
+
+    Args:
+        source: Folder or Hub name.
+        arguments: Those of `SOURCE_ARGUMENTS`. With `trust_remote_code` the class of an encoder whose code lies beside
+            its weights is fetched and registered, so that it can be made.
+    """
+    config = AutoConfig.from_pretrained(source, **arguments)
+    if arguments.get("trust_remote_code") and type(config) not in MODEL_MAPPING:
+        reference = vars(config).get("auto_map", {}).get("AutoModel")
+        if reference is not None:
+            download = {name: value for name, value in arguments.items() if name in DOWNLOAD_ARGUMENTS}
+            model_class = get_class_from_dynamic_module(reference, str(source), **download)
+            AutoModel.register(type(config), cast(Any, model_class), exist_ok=True)
+    return config
+
+
+def load_encoder(
+    source: str | Path, config: PreTrainedConfig, dtype: str | torch.dtype | None, arguments: Mapping[str, Any]
+) -> PreTrainedModel:
+    """A pretrained encoder; only safetensors are read, and its weights must fit as those of a saved model must.
+
+    Args:
+        source: Folder or Hub name.
+        config: Its configuration, of which the encoder gets a copy.
+        dtype: Type of its weights, see `float_type`.
+        arguments: Those of `SOURCE_ARGUMENTS`.
+
+    Raises:
+        ValueError: If weights are missing, misshapen, of another kind of number or not the encoder's; a pooler may be
+            missing, and heads of other tasks may be there.
+    """
+    download = {name: value for name, value in arguments.items() if name in DOWNLOAD_ARGUMENTS}
+    model_class = encoder_class(config)
+    loaded = model_class.from_pretrained(
+        source,
+        config=config,
+        dtype=float_type(dtype),
+        use_safetensors=True,
+        output_loading_info=True,
+        ignore_mismatched_sizes=True,  # these are refused by name
+        **pooler_arguments(model_class),
+        **download,
+    )
+    model, info = cast(tuple[PreTrainedModel, dict[str, Any]], loaded)
+    refuse_unfit(model, source, info)
+    check_kinds(model, source, saved_weights(source, download, vars(config).get("transformers_weights")))
+    encoder = encoder_alone(model)
+    encoder.config.name_or_path = config.name_or_path  # a path of this machine is cleared there
+    return encoder
+
+
+def float_type(dtype: str | torch.dtype | None) -> str | torch.dtype:
+    """The float type that was asked for by name or as itself: float32 for None, "auto" for the one of the files.
+
+    Raises:
+        ValueError: If it is none of these.
+    """
+    if dtype is None:
+        return torch.float32
+    if dtype == "auto" or dtype in DTYPES.values():
+        return dtype
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype must be auto or one of {', '.join(DTYPES)}, got {dtype!r}")
+    return DTYPES[cast(str, dtype)]
