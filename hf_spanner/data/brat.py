@@ -3,10 +3,12 @@
 import codecs
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from hf_spanner.data.characters import CharEntity, SplitText
+from hf_spanner.core.words import split_words
+from hf_spanner.data.characters import CharEntity, SplitText, with_normal_form
 from hf_spanner.data.lines import LINE_ENDS, decoded, has_bare_return, text_lines
 from hf_spanner.data.policy import Reading
 from hf_spanner.data.schema import Problem, Row, entity_problem
@@ -63,7 +65,7 @@ def _document_rows(annotation: Path, folder: Path, reading: Reading) -> Iterator
         if not target.is_file():
             raise ValueError(f"path {file} does not exist; allowed: pairs of .txt and .ann files")
     text = decoded(text_file.read_bytes().removeprefix(codecs.BOM_UTF8), str(text_file))
-    split = SplitText(text, split_hyphens=reading.options.split_hyphens)
+    split = SplitText(text, split_words(text, split_hyphens=reading.options.split_hyphens))
     spans = []
     for bound in _text_bounds(annotation, text, reading):
         for start, end in _continuous(bound, text, reading):
@@ -101,7 +103,7 @@ def _text_bounds(annotation: Path, text: str, reading: Reading) -> Iterator[Text
         if problem is None:
             yield bound
         else:
-            reading.refuse(bound.place, problem)
+            reading.refuse(bound.place, with_normal_form(problem, text, bound.fragments, bound.surface))
 
 
 def _text_bound_problem(bound: TextBound, text: str) -> Problem | None:
@@ -120,7 +122,10 @@ def _text_bound_problem(bound: TextBound, text: str) -> Problem | None:
 def _continuous(bound: TextBound, text: str, reading: Reading) -> list[tuple[int, int]]:
     """The spans that an entity becomes under the policy for discontinuous ones."""
     merged: list[tuple[int, int]] = []
-    for start, end in sorted(bound.fragments):
+    fragments = sorted(bound.fragments)
+    if any(later < end for (_, end), (later, _) in pairwise(fragments)):
+        reading.report.count("changed, overlapping fragments joined", f"{bound.place}: {bound.surface!r}")
+    for start, end in fragments:
         if merged and not text[merged[-1][1] : start].strip():
             start, earlier_end = merged.pop()
             end = max(earlier_end, end)  # fragments may overlap

@@ -1,11 +1,16 @@
 """Turns character spans into word spans: edges are trimmed and borders checked."""
 
+import unicodedata
 from bisect import bisect_left, bisect_right
-from typing import NamedTuple
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Literal, NamedTuple
 
-from hf_spanner.core.words import split_words, trim_span
+from hf_spanner.core.words import trim_span
 from hf_spanner.data.policy import Reading
 from hf_spanner.data.schema import Problem
+
+NormalForm = Literal["NFC", "NFD"]
 
 
 class CharEntity(NamedTuple):
@@ -21,13 +26,12 @@ class SplitText:
 
     Args:
         text: The text.
-        split_hyphens: As in `split_words`.
+        offsets: Half-open character offsets of its words, in order, as `split_words` or `offsets_of_words` gives them.
     """
 
-    def __init__(self, text: str, *, split_hyphens: bool) -> None:
-        """Split the text."""
+    def __init__(self, text: str, offsets: Sequence[tuple[int, int]]) -> None:
+        """Keep the text and the borders of its words."""
         self.text = text
-        offsets = split_words(text, split_hyphens=split_hyphens)
         self.starts = [start for start, _ in offsets]
         self.ends = [end for _, end in offsets]
 
@@ -80,3 +84,33 @@ class SplitText:
             return None
         reading.report.count("changed, misaligned entity widened to whole words", where)
         return first, last, label
+
+
+def with_normal_form(problem: Problem, text: str, fragments: Sequence[tuple[int, int]], surface: object) -> Problem:
+    """A problem of offsets or of a surface, with Unicode's normal forms named where they are why.
+
+    Args:
+        problem: What is wrong with an entity.
+        text: The text.
+        fragments: Half-open character offsets of the entity.
+        surface: The surface that is stated for it, or None.
+    """
+    if not isinstance(surface, str) or problem.reason not in ("range", "surface"):
+        return problem
+    own = " ".join(text[start:end] for start, end in fragments)
+    if unicodedata.normalize("NFC", own).split() == unicodedata.normalize("NFC", surface).split():
+        return problem._replace(allowed=f"{problem.allowed}; they differ only in Unicode's normal form (NFC or NFD)")
+    forms: tuple[NormalForm, ...] = ("NFC", "NFD")
+    for form in forms:
+        other = _normal_text(form, text)
+        pieces = " ".join(other[start:end] for start, end in fragments)
+        if other != text and pieces.split() == unicodedata.normalize(form, surface).split():
+            hint = f"the offsets count the text in Unicode's normal form {form}, which it does not have"
+            return problem._replace(allowed=f"{problem.allowed}; {hint}")
+    return problem
+
+
+@lru_cache(maxsize=4)
+def _normal_text(form: NormalForm, text: str) -> str:
+    """A text in a normal form; kept, since all entities of a text ask for it."""
+    return unicodedata.normalize(form, text)

@@ -1,7 +1,11 @@
-"""CoNLL columns and TSV: a line for each word, a blank line between sentences, -DOCSTART- between documents."""
+"""CoNLL columns and TSV: a line for each word, a blank line between sentences, -DOCSTART- between documents.
+
+Comments may stand at the head of a sentence, as in CoNLL-U, GermEval, MultiCoNER and OntoNotes.
+"""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,8 +13,15 @@ from hf_spanner.data.lines import LINE_ENDS, has_bare_return, text_lines
 from hf_spanner.data.policy import Reading
 from hf_spanner.data.schema import Problem, Row
 from hf_spanner.data.tagged import scheme_of_stream, spans_of_tags
+from hf_spanner.data.tags import is_tag
 
 DOCUMENT_MARK = "-DOCSTART-"
+TAB_SUFFIXES = {".tsv", ".conllu", ".conllup"}
+COMMENT_SIGN = "#"
+COMMENT = re.compile(r"#(?:\s|$|(?:begin|end) document\b|[A-Za-z]+=)")
+DOCUMENT_COMMENT = re.compile(r"#(?:begin document\b| ?newdoc\b)")
+WORD_NUMBER = re.compile(r"\d+(?:[-.]\d+)?")  # also those of CoNLL-U for several words and for none
+NUM_NUMBERED_SENTENCES = 100  # looked at, to see whether a column numbers the words
 FIELD = re.compile(r"[^ \t]+")  # other white space may be part of a word
 
 
@@ -24,10 +35,10 @@ class Sentence(NamedTuple):
 
 
 class Block(NamedTuple):
-    """The numbered lines of one sentence."""
+    """The numbered lines of one sentence, and how many documents began since the one before."""
 
     lines: list[tuple[int, str]]
-    document: str | None
+    num_marks: int
 
 
 def column_rows(path: Path, reading: Reading) -> Iterator[Row]:
@@ -36,7 +47,7 @@ def column_rows(path: Path, reading: Reading) -> Iterator[Row]:
     Documents are named after the file, so that rows of several files can be joined; without a mark they are None.
 
     Args:
-        path: The file; with `delimiter` None, `.tsv` means tabs and anything else runs of blanks and tabs.
+        path: The file; with `delimiter` None, `.tsv` and `.conllu` mean tabs, anything else runs of blanks and tabs.
         reading: Options and report.
 
     Yields:
@@ -44,9 +55,10 @@ def column_rows(path: Path, reading: Reading) -> Iterator[Row]:
 
     Raises:
         ValueError: For a line with a carriage return inside, too few or another number of columns, an empty word, an
-            unknown or ill-formed tag, as the options say.
+            unknown or ill-formed tag, as the options say; where the column of the words numbers them, in any case.
     """
-    scheme, sentences = scheme_of_stream(_sentences(path, reading), lambda sentence: sentence.tags, str(path), reading)
+    sentences = _numbers_refused(_sentences(path, reading), path, reading)
+    scheme, sentences = scheme_of_stream(sentences, lambda sentence: sentence.tags, str(path), reading)
     for words, tags, lines, document in sentences:
 
         def place_of(index: int, lines: list[int] = lines) -> str:
@@ -59,47 +71,101 @@ def column_rows(path: Path, reading: Reading) -> Iterator[Row]:
 
 
 def _sentences(path: Path, reading: Reading) -> Iterator[Sentence]:
-    """Readable sentences of a file; the first line fixes the number of columns."""
+    """Readable sentences of a file without their comments."""
     fields_of = _splitter(path, reading)
-    width = None
-    for block in _blocks(path):
-        if width is None:
-            width = len(fields_of(block.lines[0][1]))
-        sentence = _sentence(block, fields_of, width, path, reading)
+    width, blocks = _width(_blocks(path), fields_of)
+    num_documents = 0
+    for block in blocks:
+        num_comments = _num_comments(block, fields_of, width, reading)
+        comments, lines = block.lines[:num_comments], block.lines[num_comments:]
+        for number, comment in comments:
+            reading.report.count("skipped, comment line", f"{path}, line {number}: {comment[:80]!r}")
+        num_documents += block.num_marks + any(DOCUMENT_COMMENT.match(comment) for _, comment in comments)
+        document = f"{path.name}-{num_documents - 1}" if num_documents else None
+        sentence = _sentence(lines, document, fields_of, width, path, reading) if lines else None
         if sentence is not None:
             yield sentence
 
 
+def _width(blocks: Iterator[Block], fields_of: Callable[[str], list[str]]) -> tuple[int, Iterator[Block]]:
+    """The number of columns, and all blocks: of the first line that cannot be a comment, or else of the first."""
+    head = []
+    for block in blocks:
+        head.append(block)
+        line = next((line for _, line in block.lines if not line.startswith(COMMENT_SIGN)), None)
+        if line is not None:
+            return len(fields_of(line)), chain(head, blocks)
+    return len(fields_of(head[0].lines[0][1])) if head else 0, iter(head)
+
+
+def _num_comments(block: Block, fields_of: Callable[[str], list[str]], width: int, reading: Reading) -> int:
+    """How many lines at the head of a block are comments; a line with all columns and a tag is a word."""
+    mode, tag_column = reading.options.comments, reading.options.tag_column
+    if mode == "keep":
+        return 0
+    for index, (_, line) in enumerate(block.lines):
+        is_comment = line.startswith(COMMENT_SIGN)
+        if mode == "auto" and is_comment:
+            fields = fields_of(line)
+            has_tag = len(fields) == width and -width <= tag_column < width and is_tag(fields[tag_column].strip())
+            is_comment = COMMENT.match(line) is not None and not has_tag
+        if not is_comment:
+            return index
+    return len(block.lines)
+
+
 def _blocks(path: Path) -> Iterator[Block]:
     """Runs of lines between blank lines and document marks."""
-    document: str | None = None
-    num_documents = 0
+    num_marks = 0
     lines: list[tuple[int, str]] = []
-    for number, line in text_lines(path):
+    for number, line in text_lines(path, old_line_ends=True):
         is_mark = line.lstrip().startswith(DOCUMENT_MARK) and line.split()[0] == DOCUMENT_MARK
         is_mark = is_mark and not has_bare_return(line)  # it is refused as part of a sentence
         if line.strip() and not is_mark:
             lines.append((number, line))
             continue
         if lines:
-            yield Block(lines, document)
-            lines = []
-        if is_mark:
-            document = f"{path.name}-{num_documents}"
-            num_documents += 1
+            yield Block(lines, num_marks)
+            lines, num_marks = [], 0
+        num_marks += is_mark
     if lines:
-        yield Block(lines, document)
+        yield Block(lines, num_marks)
+
+
+def _numbers_refused(sentences: Iterable[Sentence], path: Path, reading: Reading) -> Iterator[Sentence]:
+    """The same sentences, unless what stands for their words are numbers that count them.
+
+    Raises:
+        ValueError: If it is so in each of the first sentences.
+    """
+    sentences = iter(sentences)
+    head = list(islice(sentences, NUM_NUMBERED_SENTENCES))
+    if sum(len(sentence.words) for sentence in head) > 2 and all(_is_count(sentence.words) for sentence in head):
+        problem = Problem("word numbers", "token_column", reading.options.token_column, "the column of the words")
+        raise ValueError(f"{path}, line {head[0].lines[0]}: {problem}; this one counts them, {head[0].words[:4]}")
+    yield from chain(head, sentences)
+
+
+def _is_count(words: list[str]) -> bool:
+    """Whether some words are 1, 2, 3 and so on, beside numbers such as 1-2 and 3.1."""
+    numbers = [word for word in words if word.isdecimal()]
+    return all(map(WORD_NUMBER.fullmatch, words)) and numbers == [str(place) for place in range(1, len(numbers) + 1)]
 
 
 def _sentence(
-    block: Block, fields_of: Callable[[str], list[str]], width: int, path: Path, reading: Reading
+    lines: list[tuple[int, str]],
+    document: str | None,
+    fields_of: Callable[[str], list[str]],
+    width: int,
+    path: Path,
+    reading: Reading,
 ) -> Sentence | None:
-    """The sentence of a block, or None if a line of it is malformed and such sentences are dropped."""
-    sentence = Sentence([], [], [], block.document)
+    """The sentence of some lines, or None if one of them is malformed and such sentences are dropped."""
+    sentence = Sentence([], [], [], document)
     token_column, tag_column = reading.options.token_column, reading.options.tag_column
     is_possible = all(-width <= column < width for column in (token_column, tag_column))
     is_possible = is_possible and token_column % width != tag_column % width
-    for number, line in block.lines:
+    for number, line in lines:
         fields = fields_of(line)
         problem = None
         if has_bare_return(line):
@@ -108,9 +174,10 @@ def _sentence(
             needed = f"a word in column {token_column} and a tag in column {tag_column}, two different ones"
             problem = Problem("missing column", "line", line, needed)
         elif len(fields) != width:
-            problem = Problem(
-                "number of columns", "line", line, f'{width} columns; delimiter="tab" keeps blanks in words'
-            )
+            comments = '; comments="skip" takes all lines with # at the head of a sentence as comments'
+            allowed = f'{width} columns; delimiter="tab" keeps blanks in words'
+            allowed += comments if line.startswith(COMMENT_SIGN) else ""
+            problem = Problem("number of columns", "line", line, allowed)
         elif not fields[token_column]:
             problem = Problem("empty word", "word", fields[token_column], "at least one character")
         if problem is not None:
@@ -126,7 +193,7 @@ def _splitter(path: Path, reading: Reading) -> Callable[[str], list[str]]:
     """How the lines of a file are cut into fields; tabs at the end of a line hold no field."""
     delimiter = reading.options.delimiter
     if delimiter is None:
-        delimiter = "tab" if ".tsv" in path.suffixes else "blank"
+        delimiter = "tab" if TAB_SUFFIXES.intersection(path.suffixes) else "blank"
     if delimiter == "tab":
         return lambda line: line.rstrip("\t").split("\t")
     return FIELD.findall

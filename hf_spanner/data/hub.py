@@ -5,6 +5,7 @@ from typing import Any
 
 from datasets import ClassLabel, Dataset, IterableDataset, LargeList, List
 
+from hf_spanner.data.classes import TAG_FIELDS, named_record
 from hf_spanner.data.policy import Reading
 from hf_spanner.data.schema import Problem
 
@@ -23,35 +24,32 @@ def dataset_records(
         "source, row n (from 0)" and the record.
 
     Raises:
-        ValueError: For a number that is no class, unless such records are dropped.
+        ValueError: For a number that is no class, unless such records are dropped; for class names given as an option
+            that differ from those of the dataset.
     """
     features = dataset.features or {}
-    tag_names = _class_names(features.get("ner_tags"))
+    tag_names = {field: names for field in TAG_FIELDS if (names := _class_names(features.get(field)))}
     label_names = _label_names(features.get("entities"))
-    for index, record in enumerate(dataset.with_format(None)):
+    for names in (*tag_names.values(), label_names):
+        if names is not None and reading.options.class_names not in (None, tuple(names)):
+            raise ValueError(
+                f"class_names must be left out for {source}, whose own names are {names}, "
+                f"got {list(reading.options.class_names or ())}"
+            )
+    for index, plain in enumerate(dataset.with_format(None)):
         place = f"{source}, row {index} (from 0)"
-        record = dict(record)
-        if tag_names and record.get("ner_tags") is not None:
-            record["ner_tags"] = [_name(tag, tag_names) for tag in record["ner_tags"]]
-            unknown = [tag for tag in record["ner_tags"] if not isinstance(tag, str)]
-            if unknown:
-                reading.refuse_row(place, Problem("class", "ner_tags", unknown[0], f"0 to {len(tag_names) - 1}"))
-                continue
-        if label_names and record.get("entities") is not None:
-            record["entities"] = _named_entities(record["entities"], label_names)
+        record = named_record(plain, tag_names, label_names)
+        unknown = [
+            (field, tag, len(names))
+            for field, names in tag_names.items()
+            for tag in record.get(field) or ()
+            if not isinstance(tag, str)
+        ]
+        if unknown:
+            field, tag, num_names = unknown[0]
+            reading.refuse_row(place, Problem("class", field, tag, f"0 to {num_names - 1}"))
+            continue
         yield place, record
-
-
-def _named_entities(entities: Any, names: list[str]) -> Any:
-    """Entities, as a list of dicts or a dict of lists, with label names; a number without a name stays."""
-    if isinstance(entities, Mapping):
-        return {**entities, "label": [_name(label, names) for label in entities["label"]]}
-    return [{**entity, "label": _name(entity["label"], names)} for entity in entities]
-
-
-def _name(number: Any, names: list[str]) -> Any:
-    """Name of a class; what is no number of a class stays."""
-    return names[number] if type(number) is int and 0 <= number < len(names) else number
 
 
 def _class_names(feature: Any) -> list[str] | None:

@@ -6,16 +6,17 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-LINE_ENDS = r"lines that end with \n or \r\n, no \r inside"
+LINE_ENDS = r"lines that end with \n or \r\n, no \r inside; or with \r alone in the whole file"
 
 
-def text_lines(path: Path) -> Iterator[tuple[int, str]]:
+def text_lines(path: Path, *, old_line_ends: bool = False) -> Iterator[tuple[int, str]]:
     r"""Numbered lines of a file, read one by one.
 
     Only "\n" and "\r\n" end a line; other separators of Unicode stay inside it. A byte order mark is left out.
 
     Args:
         path: A file; `.gz` is unpacked while reading.
+        old_line_ends: Let a bare "\r" end the lines of a file without any "\n", as on systems of old.
 
     Yields:
         Line number, from 1, and the line without its end.
@@ -29,6 +30,10 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
             for number, line in enumerate(file, start=1):
                 if number == 1:
                     line = line.removeprefix(codecs.BOM_UTF8)
+                    if old_line_ends and b"\r" in line and not line.endswith(b"\n"):  # it is the whole file
+                        lines = line.removesuffix(b"\r").split(b"\r")
+                        yield from ((place, decoded(old, str(path), place)) for place, old in enumerate(lines, start=1))
+                        return
                 yield number, decoded(line.removesuffix(b"\n").removesuffix(b"\r"), str(path), number)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise ValueError(f"{path}, after line {number}: damaged gzip data ({error})") from error

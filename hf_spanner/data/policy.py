@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -16,6 +16,7 @@ IllFormed = Literal["error", "repair", "drop"]
 Misaligned = Literal["error", "drop", "widen"]
 Discontinuous = Literal["error", "split", "cover", "first", "drop"]
 Delimiter = Literal["blank", "tab"]
+Comments = Literal["auto", "skip", "keep"]
 
 NUM_EXAMPLES = 3
 
@@ -33,6 +34,8 @@ class ReadOptions:
     misaligned: Misaligned = "error"
     discontinuous: Discontinuous = "error"
     split_hyphens: bool = False
+    comments: Comments = "auto"
+    class_names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a choice that does not exist."""
@@ -43,6 +46,7 @@ class ReadOptions:
             "ill_formed": get_args(IllFormed),
             "misaligned": get_args(Misaligned),
             "discontinuous": get_args(Discontinuous),
+            "comments": get_args(Comments),
         }
         values = vars(self)
         for name, allowed in choices.items():
@@ -51,6 +55,11 @@ class ReadOptions:
         for name in ("token_column", "tag_column"):
             if type(values[name]) is not int:
                 raise ValueError(f"{name} must be an integer, negative from the last column, got {values[name]!r}")
+        if self.class_names is not None:
+            names = self.class_names
+            if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) for name in names):
+                raise ValueError(f"class_names must be a list of names, in the order of the numbers, got {names!r}")
+            object.__setattr__(self, "class_names", tuple(names))
 
 
 @dataclass

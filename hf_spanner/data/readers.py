@@ -4,10 +4,10 @@ import functools
 import glob
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from datasets import Dataset, DatasetDict, IterableDataset, load_dataset, load_from_disk
 from datasets.arrow_writer import ArrowWriter
@@ -17,6 +17,7 @@ from hf_spanner.data.columns import column_rows
 from hf_spanner.data.hub import dataset_records
 from hf_spanner.data.jsonl import json_records
 from hf_spanner.data.policy import (
+    Comments,
     Delimiter,
     Discontinuous,
     IllFormed,
@@ -28,7 +29,7 @@ from hf_spanner.data.policy import (
     logger,
 )
 from hf_spanner.data.records import record_rows
-from hf_spanner.data.schema import FEATURES, Row
+from hf_spanner.data.schema import FEATURES, Problem, Row
 
 Format = Literal["conll", "jsonl", "brat", "parquet"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -38,11 +39,21 @@ SUFFIX_FORMATS: dict[str, Format] = {
     ".iob": "conll",
     ".iob2": "conll",
     ".tsv": "conll",
+    ".conllu": "conll",
+    ".conllup": "conll",
     ".jsonl": "jsonl",
     ".json": "jsonl",
     ".ann": "brat",
     ".parquet": "parquet",
 }
+RowSource = (
+    str
+    | Path
+    | Dataset
+    | IterableDataset
+    | Sequence[Mapping[str, Any]]
+    | Mapping[str, Dataset | IterableDataset | Sequence[Mapping[str, Any]]]
+)
 SPLIT_NAMES = {"dev": "validation", "valid": "validation", "val": "validation"}
 SHARD = re.compile(r"-\d{5}-of-\d{5}$")
 HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
@@ -61,6 +72,8 @@ def read_rows(
     misaligned: Misaligned = "error",
     discontinuous: Discontinuous = "error",
     split_hyphens: bool = False,
+    comments: Comments = "auto",
+    class_names: Sequence[str] | None = None,
     report: ReadReport | None = None,
 ) -> Iterator[Row]:
     """Rows of one file or BRAT folder, read as they are asked for.
@@ -68,7 +81,7 @@ def read_rows(
     Args:
         path: The file, plain or `.gz`, or a BRAT folder.
         format: "conll" (columns, TSV), "jsonl", "brat" or "parquet"; None goes by the suffix.
-        scheme: Tag scheme, "IOB1", "IOB2", "IOBES" or "BILOU"; "auto" takes what fits the first 1,000 sentences.
+        scheme: "IOB1", "IOB2", "IOBES", "BILOU" or "BMES"; "auto" takes what fits the first 1,000 sentences best.
         delimiter: "tab", with which words may hold blanks, or "blank"; None means "tab" for `.tsv`.
         token_column: Column of the word, from 0, negative from the last.
         tag_column: Column of the tag.
@@ -79,6 +92,10 @@ def read_rows(
         discontinuous: BRAT entities in pieces: "error" as `on_error` says, "drop", "split" into one entity a piece,
             "cover" from the first to the last, or only the "first" piece.
         split_hyphens: For formats with raw text, as in `split_words`.
+        comments: Lines of a column file with "#" at the head of a sentence: "auto" skips those that look like comments
+            and are no word with a tag, "skip" all of them, "keep" none. What is skipped is counted.
+        class_names: Names of the classes whose numbers stand in `ner_tags`, `tags` or `labels`, or as labels of
+            `entities`, in the order of the numbers.
         report: Filled with the counts of what was dropped and changed; these are logged at the end in any case.
 
     Returns:
@@ -98,13 +115,15 @@ def read_rows(
         misaligned=misaligned,
         discontinuous=discontinuous,
         split_hyphens=split_hyphens,
+        comments=comments,
+        class_names=class_names,
     )
     reading = Reading(options, ReadReport() if report is None else report)
     return _counted_rows(_file_rows(Path(path), format, reading), str(path), reading)
 
 
 def load_rows(
-    source: str | Path | Dataset | IterableDataset,
+    source: RowSource,
     *,
     split: str | None = None,
     subset: str | None = None,
@@ -118,17 +137,20 @@ def load_rows(
     misaligned: Misaligned = "error",
     discontinuous: Discontinuous = "error",
     split_hyphens: bool = False,
+    comments: Comments = "auto",
+    class_names: Sequence[str] | None = None,
     report: ReadReport | None = None,
 ) -> Dataset:
-    """Dataset of rows from a file, a folder, a dataset or the Hub.
+    """Dataset of rows from a file, a folder, a dataset, a list of records or the Hub.
 
     The rows are written to disk as they are read and mapped from there; nothing is cached, so an edited file is never
     read stale. The files are removed when the process ends.
 
     Args:
         source: A file; a folder with `train`, `validation` (`dev`) or `test` files, BRAT pairs, or a saved dataset; a
-            dataset with `tokens` and `ner_tags` or `entities`; or the name of a dataset on the Hub.
-        split: Which split of a folder or of the Hub; None where there is only one.
+            dataset or a list of dicts, with `tokens` and `ner_tags` (`tags`, `labels`) or `entities`; several of these
+            by the names of their splits, as a `DatasetDict`; or the name of a dataset on the Hub.
+        split: Which split of a folder, of a `DatasetDict` or of the Hub; None where there is only one.
         subset: Configuration of a dataset on the Hub.
         format: As in `read_rows`, and so are all further choices.
         scheme: Tag scheme or "auto".
@@ -140,6 +162,8 @@ def load_rows(
         misaligned: "error", "drop" or "widen".
         discontinuous: "error", "split", "cover", "first" or "drop".
         split_hyphens: For raw text, as in `split_words`.
+        comments: "auto", "skip" or "keep".
+        class_names: Names of classes given as numbers.
         report: Filled with the counts of what was dropped and changed.
 
     Returns:
@@ -158,14 +182,39 @@ def load_rows(
         misaligned=misaligned,
         discontinuous=discontinuous,
         split_hyphens=split_hyphens,
+        comments=comments,
+        class_names=class_names,
     )
     reading = Reading(options, ReadReport() if report is None else report)
+    if isinstance(source, str | Path):
+        return _stored(_counted_rows(_source_rows(source, split, subset, format, reading), str(source), reading))
+    if (subset, format) != (None, None):
+        raise ValueError(f"subset, format are {(subset, format)}, allowed for what is in memory: None")
+    return _stored(_counted_rows(_memory_rows(source, split, reading), "dataset", reading))
+
+
+def _memory_rows(source: Any, split: str | None, reading: Reading) -> Iterator[Row]:
+    """Rows of a dataset or of a list of records, or of one of several by the name of its split."""
+    if isinstance(source, Mapping):
+        return _memory_rows(source[_split_name([str(name) for name in source], split, "dataset")], None, reading)
+    if split is not None:
+        raise ValueError(f"split is {split!r}, allowed for one dataset: None")
     if isinstance(source, Dataset | IterableDataset):
-        if (split, subset, format) != (None, None, None):
-            raise ValueError(f"split, subset, format are {(split, subset, format)}, allowed for a dataset: None")
-        rows = _dataset_rows(source, "dataset", reading)
-        return _stored(_counted_rows(rows, "dataset", reading))
-    return _stored(_counted_rows(_source_rows(source, split, subset, format, reading), str(source), reading))
+        return _dataset_rows(source, "dataset", reading)
+    if not isinstance(source, list | tuple):
+        allowed = "a path, a dataset, a list of dicts, or several of these by the names of their splits"
+        raise ValueError(f"source is {type(source).__name__}, allowed: {allowed}")
+    return _rows_unless_none(record_rows(_given_records(source, reading), "rows", reading), "rows", reading)
+
+
+def _given_records(records: Sequence[Any], reading: Reading) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Records of a list, each with its place."""
+    for index, record in enumerate(records):
+        place = f"rows, row {index} (from 0)"
+        if isinstance(record, Mapping):
+            yield place, record
+        else:
+            reading.refuse_row(place, Problem("type", "row", record, "a dict"))
 
 
 def _source_rows(
@@ -198,9 +247,9 @@ def _file_rows(path: Path, format: Format | None, reading: Reading) -> Iterator[
         raise ValueError(f"path {path} does not exist; allowed: a file or a BRAT folder")
     format = format or _format_of(path)
     if format == "conll":
-        return column_rows(path, reading)
+        return _rows_unless_none(column_rows(path, reading), str(path), reading)
     if format == "jsonl":
-        return record_rows(json_records(path, reading), str(path), reading)
+        return _rows_unless_none(record_rows(json_records(path, reading), str(path), reading), str(path), reading)
     if format == "brat":
         return brat_rows(path, reading)
     if format == "parquet":
@@ -220,16 +269,36 @@ def _parquet(path: Path) -> IterableDataset:
 
 def _dataset_rows(dataset: Dataset | IterableDataset, source: str, reading: Reading) -> Iterator[Row]:
     """Rows of a dataset."""
-    return record_rows(dataset_records(dataset, source, reading), source, reading)
+    return _rows_unless_none(record_rows(dataset_records(dataset, source, reading), source, reading), source, reading)
+
+
+def _rows_unless_none(rows: Iterator[Row], source: str, reading: Reading) -> Iterator[Row]:
+    """The same rows.
+
+    Raises:
+        ValueError: If there are none because all were dropped: it is rather the options that do not fit.
+    """
+    num_dropped, has_rows = reading.report.num_dropped_rows, False
+    for row in rows:
+        has_rows = True
+        yield row
+    num_dropped = reading.report.num_dropped_rows - num_dropped
+    if num_dropped and not has_rows:
+        examples = [example for kept in reading.report.examples.values() for example in kept]
+        example = next((example for example in examples if example.startswith(source)), "")
+        raise ValueError(f"{source}: nothing could be read, all rows were dropped ({num_dropped:,}); e.g. {example}")
 
 
 def _counted_rows(rows: Iterator[Row], source: str, reading: Reading) -> Iterator[Row]:
     """The same rows; at the end, what was dropped and changed on the way is logged once."""
     report = reading.report
+    num_rows, num_entities = report.num_rows, report.num_entities
     for row in rows:
         report.num_rows += 1
         report.num_entities += len(row["entities"])
         yield row
+    if report.num_rows > num_rows and report.num_entities == num_entities:
+        logger.warning("%s: none of its %d rows has an entity", source, report.num_rows - num_rows)
     if report.counts:
         logger.warning("%s: %s", source, report)
     elif report.schemes:

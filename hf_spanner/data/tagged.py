@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from hf_spanner.data.policy import Reading
 from hf_spanner.data.schema import Problem
-from hf_spanner.data.tags import AUTO, OUTSIDE, allowed_tags, detect_scheme, parse_tags, split_tag
+from hf_spanner.data.tags import AUTO, OUTSIDE, allowed_tags, detect_scheme, parse_tags, split_tag, unknown_tag_hint
 
 NUM_DETECTION_SENTENCES = 1000
 
@@ -57,7 +57,7 @@ def spans_of_tags(
         return []
     for index, tag in enumerate(tags):
         if split_tag(tag, scheme) is None:
-            allowed = f"{allowed_tags(scheme)} ({scheme})"
+            allowed = f"{allowed_tags(scheme)} ({scheme}){unknown_tag_hint(tag)}"
             reading.refuse_row(place_of(index), Problem("unknown tag", "tag", tag, allowed))
             return None
     parsed = parse_tags(tags, scheme=scheme)

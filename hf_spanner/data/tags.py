@@ -1,9 +1,10 @@
-"""From tags of words (IOB1, IOB2, IOBES, BILOU) to spans and back, and the scheme that a file is written in."""
+"""From tags of words (IOB1, IOB2, IOBES, BILOU, BMES) to spans and back, and the scheme that a file is written in."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, get_args
 
-Scheme = Literal["IOB2", "IOB1", "IOBES", "BILOU"]
+Scheme = Literal["IOB2", "IOB1", "IOBES", "BILOU", "BMES"]
 TagPolicy = Literal["error", "repair", "drop"]
 TagSpan = tuple[int, int, str]
 
@@ -15,7 +16,11 @@ ROLES: dict[str, dict[str, str]] = {
     "IOB1": {"B": "first", "I": "further"},
     "IOBES": {"B": "first", "I": "further", "E": "last", "S": "only"},
     "BILOU": {"B": "first", "I": "further", "L": "last", "U": "only"},
+    "BMES": {"B": "first", "M": "further", "E": "last", "S": "only"},
 }
+PREFIXES = "".join(sorted({prefix for roles in ROLES.values() for prefix in roles}))
+SUFFIX_TAG = re.compile(rf"(.+)([-_./|:])([{PREFIXES}])")
+OTHER_SEPARATOR = re.compile(rf"([{PREFIXES}])([_./|:])(.+)")
 SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 
 
@@ -138,6 +143,22 @@ def split_tag(tag: str, scheme: str) -> tuple[str, str] | None:
     prefix, _, label = tag.partition("-")
     role = _roles(scheme).get(prefix)
     return (role, label) if role and label.strip() else None
+
+
+def is_tag(text: str) -> bool:
+    """Whether a text is a tag of some scheme."""
+    return any(split_tag(text, scheme) for scheme in SCHEMES)
+
+
+def unknown_tag_hint(tag: str) -> str:
+    """What to add to the message on an unknown tag that has all parts of one in another order or form."""
+    if is_tag(tag):
+        return "; it is a tag of another scheme, so the lines mix schemes or the one given is not theirs"
+    if (match := SUFFIX_TAG.fullmatch(tag)) is not None:
+        return f"; its prefix stands at the end: write {match[3]}-{match[1]}"
+    if (match := OTHER_SEPARATOR.fullmatch(tag)) is not None:
+        return f'; "-" must part prefix and label: write {match[1]}-{match[3]}'
+    return ""
 
 
 def allowed_tags(scheme: str) -> str:

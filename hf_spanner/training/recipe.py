@@ -31,6 +31,8 @@ READER_FIELDS = (
     "ill_formed",
     "misaligned",
     "discontinuous",
+    "comments",
+    "class_names",
 )
 
 

@@ -65,8 +65,19 @@ def test_malformed_lines_are_refused_or_dropped(tmp_path, reading, annotation, r
 
 
 def test_overlapping_fragments_are_one_entity_to_the_last_end(tmp_path, reading):
-    path = pair(tmp_path, "New York City", "T1\tLOC 0 13;4 8\tNew York City York\n")
-    assert surfaces(brat_rows(path, reading())) == [("LOC", "New York City")]
+    path = pair(tmp_path, "New York City", "T1\tLOC 0 13;4 8\tNew York City York\nT2\tLOC 0 3;4 8\tNew York\n")
+    strict = reading()
+    assert surfaces(brat_rows(path, strict)) == [("LOC", "New York City"), ("LOC", "New York")]
+    assert strict.report.counts == {"changed, overlapping fragments joined": 1}
+
+
+def test_another_normal_form_is_named(tmp_path, reading):
+    path = pair(tmp_path, "Zoe\u0308 met Ana", "T1\tPER 0 4\tZo\u00eb\n")
+    with pytest.raises(ValueError, match="differ only in Unicode's normal form"):
+        list(brat_rows(path, reading()))
+    path = pair(tmp_path, "Zoe\u0308 met Ana", "T1\tPER 8 11\tAna\n")
+    with pytest.raises(ValueError, match="offsets count the text in Unicode's normal form NFC"):
+        list(brat_rows(path, reading()))
 
 
 def test_a_link_inside_the_folder_is_read(tmp_path, reading):

@@ -2,13 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hf_spanner.core.words import split_words
 from hf_spanner.data.characters import CharEntity, SplitText
 
 TEXT = "Ana met Bo in Oslo"
 
 
 def word_span(reading, start, end, text=TEXT):
-    return SplitText(text, split_hyphens=False).word_span(CharEntity(start, end, "X"), "entity", "f, line 1", reading)
+    return SplitText(text, split_words(text)).word_span(CharEntity(start, end, "X"), "entity", "f, line 1", reading)
 
 
 def test_whole_words_need_no_report(reading):
@@ -51,13 +52,13 @@ def test_characters_of_no_word_at_the_edge_do_not_misalign(reading):
 
 
 def test_hyphens_follow_the_option():
-    assert SplitText("a-b", split_hyphens=False).words == ["a-b"]
-    assert SplitText("a-b", split_hyphens=True).words == ["a", "-", "b"]
+    assert SplitText("a-b", split_words("a-b", split_hyphens=False)).words == ["a-b"]
+    assert SplitText("a-b", split_words("a-b", split_hyphens=True)).words == ["a", "-", "b"]
 
 
 @given(st.text("ab .\u3042\u0301", max_size=12), st.data())
 def test_words_under_a_span_are_those_that_share_a_character(text, data):
-    split = SplitText(text, split_hyphens=False)
+    split = SplitText(text, split_words(text))
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, len(text)))
     first, last = split.words_under(start, end)

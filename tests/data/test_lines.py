@@ -25,6 +25,23 @@ def test_only_newlines_end_a_line(tmp_path, data, lines):
 
 
 @pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"a O\rb O\r\rc O\r", ["a O", "b O", "", "c O"]),
+        (b"\xef\xbb\xbfa\rb", ["a", "b"]),
+        (b"a\rb\n", ["a\rb"]),
+        (b"a\n\rb", ["a", "\rb"]),
+        (b"a\r\nb\rc", ["a", "b\rc"]),
+        (b"a", ["a"]),
+    ],
+)
+def test_bare_returns_end_the_lines_of_a_file_without_newlines_if_asked(tmp_path, data, lines):
+    path = tmp_path / "a.txt"
+    path.write_bytes(data)
+    assert list(text_lines(path, old_line_ends=True)) == list(enumerate(lines, start=1))
+
+
+@pytest.mark.parametrize(
     ("line", "is_bare"), [("a", False), ("", False), ("a\r", False), ("\r\r", False), ("a\rb", True), ("\ra", True)]
 )
 def test_a_bare_return_has_text_after_it(line, is_bare):

@@ -3,7 +3,7 @@ import json
 import logging
 
 import pytest
-from datasets import ClassLabel, Dataset, DatasetDict, Features, List, Value
+from datasets import ClassLabel, Dataset, DatasetDict, Features, IterableDatasetDict, List, Value
 
 from hf_spanner.data import readers
 from hf_spanner.data.policy import ReadReport
@@ -163,7 +163,7 @@ def test_what_is_not_there_or_not_possible_is_refused(tmp_path):
         read_rows("missing.conll")
     with pytest.raises(ValueError, match="split is 'train', allowed for one file"):
         load_rows(path, split="train")
-    with pytest.raises(ValueError, match="allowed for a dataset"):
+    with pytest.raises(ValueError, match="split is 'train', allowed for one dataset: None"):
         load_rows(tagged_dataset(), split="train")
     with pytest.raises(ValueError, match="on_error must be one of"):
         read_rows(path, on_error="skip")
@@ -193,3 +193,72 @@ def test_an_error_while_loading_is_the_error_of_the_reader(tmp_path):
     path.write_text("a B-X\nb\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"a\.conll, line 2"):
         load_rows(path)
+
+
+def test_splits_and_lists_in_memory_are_read_by_name():
+    train, test = tagged_dataset(), Dataset.from_list([{"tokens": ["Bo"], "tags": ["O"]}])
+    for splits in (
+        DatasetDict({"train": train, "test": test}),
+        IterableDatasetDict({"train": train.to_iterable_dataset(), "test": test.to_iterable_dataset()}),
+        {"train": train, "test": [{"tokens": ("Bo",), "entities": []}]},
+    ):
+        assert list(load_rows(splits, split="train")) == [ROW]
+        assert words_of(load_rows(splits, split="test")) == [["Bo"]]
+        with pytest.raises(ValueError, match=r"split is None, allowed for path dataset: \['train', 'test'\]"):
+            load_rows(splits)
+    assert list(load_rows(DatasetDict({"validation": train}))) == [ROW]
+    assert list(load_rows([{"tokens": ["Ana"], "entities": [(0, 1, "PER")]}])) == [ROW]
+    with pytest.raises(ValueError, match=r"^rows, row 1 \(from 0\): row is 3 \(type\)"):
+        load_rows([ROW, 3])
+    with pytest.raises(ValueError, match="source is int, allowed: a path, a dataset, a list of dicts"):
+        load_rows(3)
+    with pytest.raises(ValueError, match="allowed for what is in memory: None"):
+        load_rows([ROW], format="jsonl")
+
+
+@pytest.mark.parametrize("field", ["ner_tags", "tags", "labels"])
+def test_class_numbers_take_the_names_that_are_given(field, tmp_path):
+    names = ["O", "B-PER", "I-PER"]
+    records = [{"tokens": ["Ana"], field: [1]}]
+    plain = Dataset.from_list(records)
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(records[0]), encoding="utf-8")
+    for source in (records, plain, path):
+        assert list(load_rows(source, class_names=names)) == [ROW]
+        with pytest.raises(ValueError, match=rf"{field} is \[1\] .*numbers of class_names"):
+            load_rows(source)
+    with pytest.raises(ValueError, match=rf"{field} is \['O', 3\]"):
+        load_rows([{"tokens": ["a", "b"], field: [0, 3]}], class_names=names)
+    features = Features({"tokens": List(Value("string")), field: List(ClassLabel(names=names))})
+    named = plain.cast(features)
+    assert list(load_rows(named)) == list(load_rows(named, class_names=names)) == [ROW]
+    with pytest.raises(ValueError, match=r"class_names must be left out for dataset, whose own names are"):
+        load_rows(named, class_names=["O", "B-LOC", "I-LOC"])
+
+
+def test_label_numbers_of_entities_take_the_names_that_are_given():
+    for entity in ({"start": 0, "end": 1, "label": 1}, [0, 1, 1]):
+        assert list(load_rows([{"tokens": ["Ana"], "entities": [entity]}], class_names=["LOC", "PER"])) == [ROW]
+    with pytest.raises(ValueError, match="class_names must be a list of names"):
+        load_rows([], class_names="PER")
+
+
+@pytest.mark.parametrize("name", ["a.conll", "a.jsonl", "a.parquet", "list"])
+def test_a_source_of_which_nothing_could_be_read_is_an_error_also_when_dropping(name, tmp_path):
+    path = tmp_path / name
+    records = [{"tokens": ["a"], "ner_tags": ["X"]}] * 2
+    if name == "a.parquet":
+        Dataset.from_list(records).to_parquet(path)
+    else:
+        path.write_text("a X\n\na X\n" if name == "a.conll" else "{}\n{}\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"nothing could be read, all rows were dropped \(2\); e.g. .*(line|row) [01]"):
+        load_rows(records if name == "list" else path, on_error="drop")
+
+
+def test_rows_without_any_entity_are_told(tmp_path, caplog):
+    load_rows([{"tokens": ["a"], "entities": []}])
+    assert "dataset: none of its 1 rows has an entity" in caplog.text
+    caplog.clear()
+    load_rows([ROW, {"tokens": ["a"], "entities": []}])
+    load_rows([])
+    assert caplog.text == ""

@@ -63,3 +63,18 @@ def test_an_unknown_tag_drops_the_sentence_on_request(reading):
 
 def test_labels_lose_their_edge_blanks(reading):
     assert spans_of_tags(["B-X Y "], place_of, "IOB2", reading()) == [(0, 1, "X Y")]
+
+
+@pytest.mark.parametrize(
+    ("tag", "hint"),
+    [
+        ("LOC-B", "its prefix stands at the end: write B-LOC"),
+        ("LOC_B", "its prefix stands at the end: write B-LOC"),
+        ("B_LOC", '"-" must part prefix and label: write B-LOC'),
+        ("M-LOC", "a tag of another scheme"),
+        ("LOC", r"\(IOB2\)$"),
+    ],
+)
+def test_an_unknown_tag_in_another_order_or_form_is_named(tag, hint, reading):
+    with pytest.raises(ValueError, match=rf"f, line 1: tag is '{tag}' \(unknown tag\); allowed: .*{hint}"):
+        spans_of_tags([tag], place_of, "IOB2", reading())

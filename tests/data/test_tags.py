@@ -69,9 +69,10 @@ def well_formed_twin(tags, scheme):
             before, inside, after = padded[start], tags[start:end], padded[end + 1]
             touches = before.partition("-")[2] == label
             first = "I" if scheme == "IOB1" and not touches else "B"
-            written = [f"{first}-{label}"] + [f"I-{label}"] * (end - start - 1)
-            if scheme in ("IOBES", "BILOU"):
-                last, only = {"IOBES": ("E", "S"), "BILOU": ("L", "U")}[scheme]
+            further = "M" if scheme == "BMES" else "I"
+            written = [f"{first}-{label}"] + [f"{further}-{label}"] * (end - start - 1)
+            if scheme not in ("IOB1", "IOB2"):
+                last, only = {"IOBES": ("E", "S"), "BILOU": ("L", "U"), "BMES": ("E", "S")}[scheme]
                 written[-1] = f"{last if end - start > 1 else only}-{label}"
             goes_on = scheme in ("IOB1", "IOB2") and after == f"I-{label}"
             if inside == written and not goes_on:
@@ -118,6 +119,8 @@ def test_the_scheme_that_wrote_the_tags_fits_without_misfit(sentences, scheme):
         (["I-X", "B-X"], "IOB1"),
         (["B-X", "E-X"], "IOBES"),
         (["U-X"], "BILOU"),
+        (["B-X", "M-X", "E-X"], "BMES"),
+        (["S-X", "B-X", "E-X"], "IOBES"),
         (["B-X", "O", "I-X", "B-X", "O", "B-X"], "IOB2"),
     ],
 )
