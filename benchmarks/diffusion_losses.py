@@ -107,7 +107,7 @@ def followed(
 @torch.inference_mode()
 def given_gold(model: SpanNERModel, batch: Mapping[str, Tensor], gold: Tensor, last_time: int) -> dict[str, int]:
     """What the denoiser makes of the gold spans themselves."""
-    words = model.encode(**batch)
+    words = model.encode(**batch).last_hidden_state
     sentence = model.denoiser.read(words, batch["word_mask"])
     is_gold = gold[..., 0] >= 0
     counts = {"gold": int(is_gold.sum())}

@@ -78,7 +78,7 @@ def head_times(model: SpanNERModel, num_words: int, num_labels: int, repeats: in
     labels = torch.tensor([entities])
     decoding = model.decoding()
     with torch.no_grad():
-        words = model.encode(**inputs)
+        words = model.encode(**inputs).last_hidden_state
 
     def infer() -> None:
         with torch.inference_mode():

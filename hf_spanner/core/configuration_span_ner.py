@@ -1,13 +1,17 @@
 """Configuration that all methods share: labels, encoder, word vectors, windows and decoding."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, cast
 
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
+from transformers.models.auto.modeling_auto import MODEL_MAPPING
 from transformers.utils import logging
 
 from hf_spanner.core.calibration import PROMISES, CalibrationRule, promised_threshold
+from hf_spanner.core.checkpoint_folder import UPLOAD_ARGUMENTS, upload_files
+from hf_spanner.core.checkpoint_source import check_source, write_source
 from hf_spanner.core.decoding import Decoding
 from hf_spanner.core.encoder_positions import position_capacity
 from hf_spanner.core.field_rules import (
@@ -121,10 +125,33 @@ class SpanNERConfig(CheckedFields, PreTrainedConfig):
         return super().from_dict(config_dict | given, **kwargs)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values to save, without the live `custom_pipelines`, in which the library keeps classes."""
-        values = super().to_dict()
-        values.pop("custom_pipelines", None)
-        return values
+        """Plain values to save, with the pipeline by its name: a live `custom_pipelines` may hold classes."""
+        return super().to_dict() | {"custom_pipelines": PIPELINES}
+
+    def save_pretrained(self, save_directory: str | Path, push_to_hub: bool = False, **kwargs: Any) -> None:
+        """Write the configuration and the source that loads it and its model without this package; upload if asked.
+
+        So the folder of a published model stays whole when its configuration alone is saved there again.
+
+        Args:
+            save_directory: Folder, made if absent.
+            push_to_hub: Upload what was written.
+            **kwargs: For the upload, as in `push_to_hub`.
+
+        Raises:
+            ValueError: If fields contradict each other, or no checkpoint can hold the source of the class.
+        """
+        check_source(type(self))
+        model_class = MODEL_MAPPING.get(type(self), None)
+        if model_class is not None:
+            entry = f"{model_class.__module__.rpartition('.')[2]}.{model_class.__name__}"
+            self.auto_map = {"AutoModel": entry} | (vars(self).get("auto_map") or {})
+        super().save_pretrained(str(save_directory))
+        sources = write_source((model_class or type(self)).__module__, save_directory)
+        if push_to_hub:
+            upload = {name: kwargs[name] for name in UPLOAD_ARGUMENTS if name in kwargs}
+            names = ["config.json", *sources]
+            upload_files(Path(save_directory), names, **{"commit_message": "Upload config", **upload})
 
     @property
     def hidden_size(self) -> int:

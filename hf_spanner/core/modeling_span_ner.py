@@ -1,9 +1,7 @@
 """The pipe that every method fills: words, scores, loss, candidates, spans; and how a model is saved and loaded."""
 
-import json
-import re
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +12,13 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.initialization import no_init_weights
-from transformers.utils.generic import ModelOutput
+from transformers.modeling_outputs import BaseModelOutput
+from transformers.utils.generic import ModelOutput, can_return_tuple
 
+from hf_spanner.core.checkpoint_folder import UNFINISHED, UPLOAD_ARGUMENTS, move_finished, upload_files
 from hf_spanner.core.checkpoint_source import check_source, write_source
 from hf_spanner.core.checkpoint_weights import DOWNLOAD_ARGUMENTS, check_weights, refuse_missing, saved_weights
-from hf_spanner.core.configuration_span_ner import PIPELINES, SpanNERConfig
+from hf_spanner.core.configuration_span_ner import SpanNERConfig
 from hf_spanner.core.decoding import Decoding
 from hf_spanner.core.features import Window
 from hf_spanner.core.pipeline_span_ner import SpanNERPipeline
@@ -40,6 +40,8 @@ class SpanNEROutput(ModelOutput):
         word_mask: (B, N) bool, as in the input.
         loss_parts: (B,) float32 each, by name, without gradients: what the loss is made of, to be logged; None without
             gold.
+        hidden_states: (B, T, H) states of the encoder's tokens for each layer, if asked for.
+        attentions: (B, heads, T, T) attention weights of the encoder for each layer, if asked for.
     """
 
     loss: Tensor | None = None
@@ -47,6 +49,8 @@ class SpanNEROutput(ModelOutput):
     logits: Tensor = None  # type: ignore[assignment]
     word_mask: Tensor = None  # type: ignore[assignment]
     loss_parts: dict[str, Tensor] | None = None
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions: tuple[Tensor, ...] | None = None
 
 
 class SpanNERModel(PreTrainedModel):
@@ -60,7 +64,7 @@ class SpanNERModel(PreTrainedModel):
     pipeline_class: ClassVar[type] = SpanNERPipeline
     base_model_prefix = "word_encoder"
     main_input_name = "input_ids"
-    accepts_loss_kwargs = True
+    accepts_loss_kwargs = False  # no Trainer but ours counts sentences; others average over batches themselves
     supports_gradient_checkpointing = True
     _supports_sdpa = _supports_flash_attn = _supports_flex_attn = True
 
@@ -69,46 +73,72 @@ class SpanNERModel(PreTrainedModel):
         super().__init__(config)
         self.word_encoder = WordEncoder(config)
 
+    @can_return_tuple
     def forward(
         self,
-        input_ids: Tensor,
-        attention_mask: Tensor,
-        word_index: Tensor,
-        word_mask: Tensor,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        word_index: Tensor | None = None,
+        word_mask: Tensor | None = None,
         labels: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
         decoding: Mapping[str, Any] | None = None,
+        inputs_embeds: Tensor | None = None,
+        output_attentions: bool | None = None,
+        output_hidden_states: bool | None = None,
     ) -> SpanNEROutput:
         """Scores of spans, and the loss where gold is given.
 
         Args:
             input_ids: (B, T) long token ids.
-            attention_mask: (B, T) long, 1 for real tokens.
+            attention_mask: (B, T) long, 1 for real tokens; None if all are.
             word_index: (B, T) long, 1 + word of each token; 0 for special and context tokens.
             word_mask: (B, N) bool, True for a word with at least one token.
             labels: (B, G, 3) long gold (start, end, label), padding -100; what is illegal or doubled does not count.
             num_items_in_batch: Sentences of the whole optimisation step; None takes this batch's.
             decoding: Settings of inference by name, which override the configuration's.
+            inputs_embeds: (B, T, H) vectors for the encoder in place of those of `input_ids`.
+            output_attentions: Give out the encoder's attention weights; None is the configuration's choice.
+            output_hidden_states: Give out the states of all layers of the encoder; None is the configuration's choice.
 
         Returns:
-            The method's output.
+            The method's output; where `return_dict`, here or in the configuration, is False, a tuple of what is set.
 
         Raises:
-            ValueError: If a decoding setting is unknown or out of range.
+            ValueError: If an input is missing, or a decoding setting is unknown or out of range.
         """
+        given = input_ids if inputs_embeds is None else inputs_embeds
+        if given is None or word_index is None or word_mask is None:
+            raise ValueError("word_index, word_mask and one of input_ids and inputs_embeds must be given, got None")
+        if attention_mask is None:
+            attention_mask = torch.ones_like(word_index)
         if labels is not None:
             labels = legal_gold(labels, word_mask, cast(int, self.config.num_labels))
-        words = self.encode(input_ids, attention_mask, word_index, word_mask)  # (B, N, D)
+        encoded = self.encode(
+            input_ids,
+            attention_mask,
+            word_index,
+            word_mask,
+            inputs_embeds=inputs_embeds,
+            output_attentions=self.config.output_attentions if output_attentions is None else output_attentions,
+            output_hidden_states=(
+                self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
+            ),
+        )
+        words = cast(Tensor, encoded.last_hidden_state)  # (B, N, D)
         output = self.score_spans(words, word_mask, labels, self.decoding(decoding))
+        output.hidden_states, output.attentions = encoded.hidden_states, encoded.attentions
         if labels is not None:
             losses, parts = self.compute_loss(output, labels)  # (B,) and (B,) each
             output.loss_parts = {name: values.detach() for name, values in parts.items()}
             output.loss = losses.sum() / (len(losses) if num_items_in_batch is None else num_items_in_batch)
         return output
 
-    def encode(self, input_ids: Tensor, attention_mask: Tensor, word_index: Tensor, word_mask: Tensor) -> Tensor:
-        """(B, N, D) vectors of the words."""
-        return self.word_encoder(input_ids, attention_mask, word_index, word_mask)
+    def encode(
+        self, input_ids: Tensor | None, attention_mask: Tensor, word_index: Tensor, word_mask: Tensor, **asked: Any
+    ) -> BaseModelOutput:
+        """(B, N, D) vectors of the words as `last_hidden_state`, and what else `WordEncoder.embed` is asked for."""
+        return self.word_encoder(input_ids, attention_mask, word_index, word_mask, **asked)
 
     def get_input_embeddings(self) -> nn.Module:
         """The encoder's table of tokens."""
@@ -175,7 +205,7 @@ class SpanNERModel(PreTrainedModel):
         @torch.no_grad()
         def candidates(batch: dict[str, np.ndarray]) -> np.ndarray:
             inputs = {name: torch.from_numpy(array).to(self.device) for name, array in batch.items()}
-            return self.candidate_spans(self(**inputs, decoding=settings), settings).cpu().numpy()
+            return self.candidate_spans(self(**inputs, decoding=settings, return_dict=True), settings).cpu().numpy()
 
         return candidates
 
@@ -293,7 +323,7 @@ class SpanNERModel(PreTrainedModel):
             save_directory: Folder, made if absent.
             is_main_process: Only the main process writes configuration and source.
             push_to_hub: Upload what was written, once all of it is.
-            **kwargs: As in `PreTrainedModel.save_pretrained`.
+            **kwargs: As in `PreTrainedModel.save_pretrained`; for the upload as in `push_to_hub`.
 
         Raises:
             OSError: If the folder cannot be made or written.
@@ -310,52 +340,11 @@ class SpanNERModel(PreTrainedModel):
         try:
             super().save_pretrained(unfinished, **kwargs)
             write_source(type(self).__module__, unfinished)
-            path = unfinished / "config.json"
-            written = json.loads(path.read_text(encoding="utf-8")) | {"custom_pipelines": PIPELINES}
-            path.write_text(json.dumps(written, indent=2, sort_keys=True) + "\n", encoding="utf-8")
             names = move_finished(unfinished, folder)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
         if push_to_hub:
-            repository = upload.pop("repo_id", folder.name)
-            self._upload_files(folder, names, repository, upload)
-
-    def _upload_files(self, folder: Path, names: Collection[str], repository: str, arguments: dict[str, Any]) -> None:
-        """Upload these files of a folder; what else lies there may be private."""
-        from huggingface_hub import HfApi
-
-        api = HfApi(token=arguments.get("token"))
-        repo_id = api.create_repo(repository, private=arguments.get("private"), exist_ok=True).repo_id
-        api.upload_folder(
-            repo_id=repo_id,
-            folder_path=folder,
-            allow_patterns=sorted(names),
-            commit_message=arguments.get("commit_message", "Upload model"),
-            revision=arguments.get("revision"),
-        )
+            upload_files(folder, names, **{"commit_message": "Upload model", **upload})
 
 
 SpanNERModel.register_for_auto_class("AutoModel")
-
-
-def move_finished(source: Path, folder: Path) -> set[str]:
-    """Move all files of a folder into another one, over those of the same names, and remove older weights there.
-
-    Returns:
-        The names of the files.
-    """
-    names = {path.name for path in source.iterdir()}
-    mode = (source / "config.json").stat().st_mode
-    for name in sorted(names):
-        (source / name).chmod(mode)  # weights are written for their owner's eyes only
-        (source / name).replace(folder / name)
-    if any(map(WEIGHTS.fullmatch, names)):
-        for path in folder.iterdir():
-            if WEIGHTS.fullmatch(path.name) and path.name not in names:
-                path.unlink()
-    return names
-
-
-WEIGHTS = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors(\.index\.json)?")
-UNFINISHED = ".unfinished"
-UPLOAD_ARGUMENTS = ("repo_id", "token", "private", "commit_message", "revision")

@@ -1,8 +1,11 @@
 """Turns token ids into one vector for each word."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from transformers.modeling_outputs import BaseModelOutput
 
 from hf_spanner.core.configuration_span_ner import SpanNERConfig
 from hf_spanner.core.text_encoder import new_encoder
@@ -39,34 +42,61 @@ class WordEncoder(nn.Module):
             )
             self.output_size = config.lstm_size
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, word_index: Tensor, word_mask: Tensor) -> Tensor:
-        """(B, N, D) vectors of the words; a word without tokens has zeros before the BiLSTM."""
-        hidden = self.embed(input_ids, attention_mask)  # (B, T, H)
-        words = self.pool(hidden, word_index, word_mask.shape[1])  # (B, N, H)
-        return self.recur(words, word_lengths(word_mask)) if self.has_lstm else words
+    def forward(
+        self, input_ids: Tensor | None, attention_mask: Tensor, word_index: Tensor, word_mask: Tensor, **asked: Any
+    ) -> BaseModelOutput:
+        """(B, N, D) vectors of the words, and what is asked of the encoder beside them, as in `embed`.
 
-    def embed(self, input_ids: Tensor, attention_mask: Tensor, prompts: Tensor | None = None) -> Tensor:
+        A word without tokens has zeros before the BiLSTM.
+        """
+        tokens = self.embed(input_ids, attention_mask, **asked)  # (B, T, H)
+        words = self.pool(tokens.last_hidden_state, word_index, word_mask.shape[1])  # (B, N, H)
+        tokens.last_hidden_state = self.recur(words, word_lengths(word_mask)) if self.has_lstm else words
+        return tokens
+
+    def embed(
+        self,
+        input_ids: Tensor | None,
+        attention_mask: Tensor,
+        prompts: Tensor | None = None,
+        *,
+        inputs_embeds: Tensor | None = None,
+        output_attentions: bool = False,
+        output_hidden_states: bool = False,
+    ) -> BaseModelOutput:
         """Encoder states of the tokens, the mean of the last `num_encoder_layers` layers.
 
         Args:
-            input_ids: (B, T) long.
+            input_ids: (B, T) long, or None where vectors are given.
             attention_mask: (B, T) long.
             prompts: (P, H) vectors read before the tokens, or None.
+            inputs_embeds: (B, T, H) vectors that the encoder reads in place of those of `input_ids`.
+            output_attentions: Ask the encoder for the weights of its attention.
+            output_hidden_states: Ask the encoder for the states of all layers.
 
         Returns:
-            (B, P + T, H), prompts first.
+            `last_hidden_state` (B, P + T, H), prompts first; what else was asked for is the encoder's own.
         """
-        has_layers = self.num_layers > 1
-        if prompts is None:
-            output = self.encoder(input_ids, attention_mask=attention_mask, output_hidden_states=has_layers)
+        asked = {"output_hidden_states": output_hidden_states or self.num_layers > 1}
+        if output_attentions:
+            asked["output_attentions"] = True
+        if prompts is not None:
+            vectors = self.encoder.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds
+            inputs_embeds = torch.cat([prompts.expand(len(vectors), -1, -1), vectors], dim=1)  # (B, P + T, H)
+            ones = attention_mask.new_ones(len(vectors), len(prompts))
+            attention_mask = torch.cat([ones, attention_mask], dim=1)  # (B, P + T)
+        if inputs_embeds is None:
+            output = self.encoder(input_ids, attention_mask=attention_mask, **asked)
         else:
-            vectors = self.encoder.get_input_embeddings()(input_ids)  # (B, T, H)
-            vectors = torch.cat([prompts.expand(len(vectors), -1, -1), vectors], dim=1)  # (B, P + T, H)
-            mask = torch.cat([attention_mask.new_ones(len(vectors), len(prompts)), attention_mask], dim=1)
-            output = self.encoder(inputs_embeds=vectors, attention_mask=mask, output_hidden_states=has_layers)
-        if not has_layers:
-            return output.last_hidden_state
-        return torch.stack(output.hidden_states[-self.num_layers :]).mean(dim=0)
+            output = self.encoder(inputs_embeds=inputs_embeds, attention_mask=attention_mask, **asked)
+        tokens = output.last_hidden_state
+        if self.num_layers > 1:
+            tokens = torch.stack(output.hidden_states[-self.num_layers :]).mean(dim=0)
+        return BaseModelOutput(
+            last_hidden_state=tokens,
+            hidden_states=output.hidden_states if output_hidden_states else None,
+            attentions=output.attentions if output_attentions else None,
+        )
 
     def pool(self, hidden: Tensor, word_index: Tensor, num_words: int) -> Tensor:
         """One vector for each word, from the vectors of its tokens.

@@ -19,6 +19,11 @@ logger = logging.get_logger(__name__)
 class LibraryTrainer(Trainer):
     """The library's Trainer: rows in an order that a resumed run repeats, checkpoints that are marked at their end."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # models say False, since the library's own count is of elements of `labels`; ours is of sentences
+        self.model_accepts_loss_kwargs = True
+
     def _save_rng_state(self, output_dir: str) -> None:
         """As in the library; then wait for all processes.
 

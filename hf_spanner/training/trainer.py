@@ -260,7 +260,7 @@ class SpanNERTrainer(LibraryTrainer):
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
         """Loss of a batch; the place of its windows is kept from the model."""
-        inputs = {name: value for name, value in inputs.items() if name != "windows"}
+        inputs = {name: value for name, value in inputs.items() if name != "windows"} | {"return_dict": True}
         scorer: Callable[..., Any] = model
         if self.compute_loss_func is not None:
             # the library takes the labels out for it, but models use them to choose what to score

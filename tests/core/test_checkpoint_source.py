@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from bare_process import BareProcess
-from transformers import AutoModel, AutoTokenizer, pipeline
+from transformers import AutoConfig, AutoModel, AutoTokenizer, pipeline
 
 from hf_spanner import METHODS, SpanNERCollator, SpanNERModel, SpanNERPipeline
 from hf_spanner.core.checkpoint_source import flat_sources, write_source
@@ -29,7 +29,7 @@ import json
 import sys
 
 import torch
-from transformers import AutoModel, AutoTokenizer, pipeline
+from transformers import AutoConfig, AutoModel, AutoTokenizer, pipeline
 
 folder, out, texts, *methods = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), *sys.argv[4:]
 model = AutoModel.from_pretrained(folder, trust_remote_code=True)
@@ -38,6 +38,7 @@ answers = tagger(texts)
 tagger.save_pretrained(out + "/of pipeline")
 model.save_pretrained(out + "/of model")
 AutoTokenizer.from_pretrained(folder).save_pretrained(out + "/of model")
+AutoConfig.from_pretrained(out + "/of pipeline", trust_remote_code=True).save_pretrained(out + "/of pipeline")
 again = pipeline(model=out + "/of pipeline", trust_remote_code=True)(texts)
 batch = torch.load("batch.pt")
 for method in methods:
@@ -46,6 +47,9 @@ for method in methods:
         output = model(**batch)
     torch.save(model.candidate_spans(output, model.decoding()), f"{out}/{method}.pt")
     model.save_pretrained(f"{out}/{method}")
+    model.config.save_pretrained(f"{out}/{method}")
+    config = AutoConfig.from_pretrained(f"configurations/{method}", trust_remote_code=True)
+    assert type(AutoModel.from_config(config, trust_remote_code=True)).__name__ == type(model).__name__
 print("ANSWERS" + json.dumps([answers, again]))
 """
 
@@ -80,7 +84,9 @@ def bare(
     batch = SpanNERCollator(AutoTokenizer.from_pretrained(tiny_encoder), labels)(ROWS)
     torch.save(batch, moved.root / "batch.pt")
     for method in METHODS:
-        tiny_model(method).save_pretrained(moved.root / "methods" / method)
+        model = tiny_model(method)
+        model.config.save_pretrained(moved.root / "configurations" / method)
+        model.save_pretrained(moved.root / "methods" / method)
     printed = bare_process.run(BARE_PROGRAM, moved.folder, out, json.dumps(TEXTS), *METHODS, cwd=moved.root)
     answers, again = json.loads(printed.rpartition("ANSWERS")[2])
     return SimpleNamespace(out=out, answers=answers, again=again, batch=batch)
@@ -131,6 +137,25 @@ def test_a_bare_process_finds_the_same_spans_and_saves_the_same_folder(
     assert {path.name: path.read_bytes() for path in (bare.out / method).iterdir()} == written
     assert f"modeling_{method}.py" in written
     assert not any(b"hf_spanner." in text for name, text in written.items() if name.endswith(".py"))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_configuration_saved_alone_leaves_the_folder_whole(
+    method: str, tiny_model: Callable[..., SpanNERModel], tmp_path: Path
+) -> None:
+    """A published folder stays equal to the byte but for the field that changed; an empty one gets all but weights."""
+    tiny_model(method).save_pretrained(tmp_path / "published")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "published").iterdir()}
+    config = AutoConfig.from_pretrained(tmp_path / "published")
+    config.threshold = 0.4
+    for folder in (tmp_path / "published", tmp_path / "empty"):
+        config.save_pretrained(folder)
+        after = {path.name: path.read_bytes() for path in folder.iterdir()}
+        assert before.keys() - after.keys() == ({"model.safetensors"} if folder.name == "empty" else set())
+        assert {name for name in after if after[name] != before[name]} == {"config.json"}
+        fields, earlier = (json.loads(files["config.json"]) for files in (after, before))
+        assert fields.pop("threshold") == 0.4
+        assert fields == {name: value for name, value in earlier.items() if name != "threshold"}
 
 
 def test_no_path_of_the_machine_is_saved(moved: SimpleNamespace, bare: SimpleNamespace) -> None:

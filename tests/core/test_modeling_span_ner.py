@@ -6,13 +6,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import huggingface_hub
 import pytest
 import torch
-from huggingface_hub.utils import filter_repo_objects
 from torch import Tensor
 from transformers import AutoModel, PreTrainedTokenizerBase
-from transformers.utils import hub
 
 from hf_spanner import SpanNERConfig, SpanNERModel
 from hf_spanner.core.spans import Span, pack_spans
@@ -146,56 +143,3 @@ def test_a_new_label_set_is_an_explicit_choice(saved: Path, model: SpanNERModel)
     assert all(torch.isfinite(parameter).all() for parameter in loaded.parameters())
     assert torch.equal(loaded.start_layer.weight, model.start_layer.weight)
     assert loaded.biaffine.pair_weight.abs().sum() > 0
-
-
-class FakeHub:
-    """Takes uploads as the Hub would, and notes which files of a folder it is given."""
-
-    uploads: list[dict[str, Any]]
-
-    def __init__(self, **_: Any) -> None:
-        self.files: list[str] = []
-
-    def create_repo(self, repo_id: str, **_: Any) -> SimpleNamespace:
-        """Answer with a repository in the user's name."""
-        return SimpleNamespace(repo_id=f"me/{repo_id.split('/')[-1]}")
-
-    def upload_folder(
-        self, *, repo_id: str, folder_path: str | Path, allow_patterns: list[str], **arguments: Any
-    ) -> None:
-        """Note what lies in the folder now and may be taken."""
-        paths = [path.relative_to(folder_path).as_posix() for path in Path(folder_path).rglob("*")]
-        files = sorted(filter_repo_objects(paths, allow_patterns=allow_patterns))
-        FakeHub.uploads.append({"repo_id": repo_id, "files": files, **arguments})
-
-    def create_commit(self, *, repo_id: str, operations: list[Any], **arguments: Any) -> None:
-        """Note what a commit adds."""
-        FakeHub.uploads.append(
-            {"repo_id": repo_id, "files": sorted(operation.path_in_repo for operation in operations), **arguments}
-        )
-
-
-def test_saving_uploads_all_that_was_written_and_nothing_else(
-    model: SpanNERModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    FakeHub.uploads = []
-    monkeypatch.setattr(huggingface_hub, "HfApi", FakeHub)
-    private = [tmp_path / "tagger" / name for name in (".env", "checkpoint-3/optimizer.pt", "checkpoint-3/config.json")]
-    for path in private:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("secret", encoding="utf-8")
-    model.save_pretrained(tmp_path / "tagger", push_to_hub=True, commit_message="First", private=True)
-    (upload,) = FakeHub.uploads
-    assert (upload["repo_id"], upload["commit_message"]) == ("me/tagger", "First")
-    assert {"config.json", "model.safetensors", *SOURCE} <= set(upload["files"])
-    written = {path for path in (tmp_path / "tagger").rglob("*") if path.is_file()} - set(private)
-    assert upload["files"] == sorted(path.name for path in written)
-
-
-def test_push_to_hub_hands_over_the_source(model: SpanNERModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    FakeHub.uploads = []
-    monkeypatch.setattr(hub, "_hf_api", FakeHub())
-    model.push_to_hub("me/tagger")
-    (upload,) = FakeHub.uploads
-    assert upload["repo_id"] == "me/tagger"
-    assert {"README.md", "config.json", "model.safetensors", *SOURCE} <= set(upload["files"])

@@ -101,8 +101,8 @@ def test_a_text_without_words_pools_to_zeros(pooling: str) -> None:
 @pytest.mark.parametrize("fields", [{}, {"lstm_layers": 1, "lstm_size": 10}, {"lstm_layers": 2, "lstm_size": 10}])
 def test_padding_changes_no_word(fields: dict[str, Any]) -> None:
     model = encoder(**fields)
-    alone = model(**batch(3))
-    padded = model(**batch(3, 7, num_tokens=12, num_words=9))
+    alone = model(**batch(3)).last_hidden_state
+    padded = model(**batch(3, 7, num_tokens=12, num_words=9)).last_hidden_state
     assert padded.shape == (2, 9, model.output_size)
     assert torch.allclose(alone[0], padded[0, :3], atol=1e-5)
 
@@ -126,7 +126,7 @@ def test_layers_are_averaged() -> None:
     inputs = batch(4)
     inputs = {name: inputs[name] for name in ("input_ids", "attention_mask")}
     states = model.encoder(**inputs, output_hidden_states=True).hidden_states
-    assert torch.allclose(model.embed(**inputs), (states[-1] + states[-2]) / 2, atol=1e-6)
+    assert torch.allclose(model.embed(**inputs).last_hidden_state, (states[-1] + states[-2]) / 2, atol=1e-6)
 
 
 def test_prompts_come_before_the_tokens() -> None:
@@ -135,7 +135,7 @@ def test_prompts_come_before_the_tokens() -> None:
     inputs = {name: inputs[name] for name in ("input_ids", "attention_mask")}
     embeddings = model.encoder.get_input_embeddings()
     prompts = embeddings(torch.tensor([7, 8]))
-    hidden = model.embed(**inputs, prompts=prompts)
+    hidden = model.embed(**inputs, prompts=prompts).last_hidden_state
     ids = torch.cat([torch.tensor([[7, 8]]).expand(2, -1), inputs["input_ids"]], dim=1)
     mask = torch.cat([torch.ones(2, 2, dtype=torch.long), inputs["attention_mask"]], dim=1)
     expected = model.encoder(ids, attention_mask=mask).last_hidden_state
@@ -192,7 +192,7 @@ def test_padding_changes_nothing_for_any_encoder(kind: str) -> None:
     for inputs in (alone, padded):
         inputs["input_ids"] = inputs["input_ids"] + (1 - inputs["attention_mask"]) * (config.pad_token_id or 0)
     with torch.no_grad():
-        assert torch.allclose(model(**alone)[0], model(**padded)[0, :4], atol=1e-5)
+        assert torch.allclose(model(**alone).last_hidden_state[0], model(**padded).last_hidden_state[0, :4], atol=1e-5)
 
 
 def test_encoder_weights_are_those_of_the_folder(tiny_encoder: Path, tiny_model: Callable[..., Any]) -> None:

@@ -28,7 +28,7 @@ def sentence_losses(model: SpanNERModel, batch: dict[str, Tensor]) -> tuple[Span
     """The output and the losses (B,), by the hooks of the method."""
     inputs = {name: value for name, value in batch.items() if name != "labels"}
     gold = legal_gold(batch["labels"], batch["word_mask"], model.config.num_labels)
-    output = model.score_spans(model.encode(**inputs), batch["word_mask"], gold, model.decoding())
+    output = model.score_spans(model.encode(**inputs).last_hidden_state, batch["word_mask"], gold, model.decoding())
     return output, model.compute_loss(output, gold)[0]
 
 
@@ -57,7 +57,7 @@ def test_names_and_classes_follow_one_scheme(method: str) -> None:
     assert model_class.__module__ == f"hf_spanner.methods.{method}.modeling_{method}"
     assert model_class.pipeline_class is SpanNERPipeline
     assert model_class.forward is SpanNERModel.forward
-    assert model_class.accepts_loss_kwargs is True
+    assert model_class.accepts_loss_kwargs is False
     for hook in ("score_spans", "compute_loss", "candidate_spans"):
         assert vars(model_class)[hook] is not vars(SpanNERModel)[hook]
     assert trainer_of(method).__name__ == f"{stem}Trainer"

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 from transformers import AutoTokenizer
+from transformers.modeling_outputs import BaseModelOutput
 
 from hf_spanner import SpanNERModel, SpanNERPipeline
 
@@ -52,14 +53,16 @@ class Marked:
         patch.setattr(model, "encode", self.noted)
         patch.setattr(model, "candidate_spans", self.candidates)
 
-    def noted(self, input_ids: Tensor, attention_mask: Tensor, word_index: Tensor, word_mask: Tensor) -> Tensor:
+    def noted(
+        self, input_ids: Tensor, attention_mask: Tensor, word_index: Tensor, word_mask: Tensor, **asked: Any
+    ) -> BaseModelOutput:
         """Give the real vectors, and keep the place of each first mark."""
         is_first = (input_ids == self.marks[0]) & (word_index > 0)
         self.mark_starts = [
             [word - 1 for word in words[first].tolist() if word + 1 < mask.sum()]
             for words, first, mask in zip(word_index, is_first, word_mask, strict=True)
         ]
-        return self.encode(input_ids, attention_mask, word_index, word_mask)
+        return self.encode(input_ids, attention_mask, word_index, word_mask, **asked)
 
     def candidates(self, output: Any, decoding: Any) -> Tensor:
         """(B, K, 4): a span of three words at each mark, as far as the window holds it."""

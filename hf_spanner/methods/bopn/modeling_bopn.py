@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import AutoTokenizer
 from transformers import initialization as init
+from transformers.modeling_outputs import BaseModelOutput
 
 from hf_spanner.core.modeling_span_ner import SpanNERModel, SpanNEROutput
 from hf_spanner.core.spans import Limits, pack_candidates
@@ -78,20 +79,27 @@ class BOPNModel(SpanNERModel):
                 raise ValueError(f"prompt_init='label_names' needs label names with pieces, got {label!r}")
             prompt.copy_(embeddings(torch.tensor(pieces, device=prompt.device)).mean(dim=0))
 
-    def encode(self, input_ids: Tensor, attention_mask: Tensor, word_index: Tensor, word_mask: Tensor) -> Tensor:
+    def encode(
+        self, input_ids: Tensor | None, attention_mask: Tensor, word_index: Tensor, word_mask: Tensor, **asked: Any
+    ) -> BaseModelOutput:
         """(B, M + N, d) vectors of the types, then of the words (section 3.1).
 
         The type prompts are read before the sentence's first token; one BiLSTM runs over types and words.
         """
-        encoder = self.word_encoder
+        encoder, num_types = self.word_encoder, len(self.types.weight)
         if not self.config.has_type_inputs:
-            words = encoder(input_ids, attention_mask, word_index, word_mask)  # (B, N, d)
-            return torch.cat([self.types.weight.expand(len(words), -1, -1), words], dim=1)
-        num_types = len(self.types.weight)
-        hidden = encoder.embed(input_ids, attention_mask, self.types.weight)  # (B, M + T, H)
+            encoded = encoder(input_ids, attention_mask, word_index, word_mask, **asked)
+            words = encoded.last_hidden_state  # (B, N, d)
+            encoded.last_hidden_state = torch.cat([self.types.weight.expand(len(words), -1, -1), words], dim=1)
+            return encoded
+        encoded = encoder.embed(input_ids, attention_mask, self.types.weight, **asked)
+        hidden = encoded.last_hidden_state  # (B, M + T, H)
         words = encoder.pool(hidden[:, num_types:], word_index, word_mask.shape[1])  # (B, N, H)
         both = torch.cat([hidden[:, :num_types], words], dim=1)  # (B, M + N, H)
-        return encoder.recur(both, num_types + word_lengths(word_mask)) if encoder.has_lstm else both
+        encoded.last_hidden_state = (
+            encoder.recur(both, num_types + word_lengths(word_mask)) if encoder.has_lstm else both
+        )
+        return encoded
 
     def score_spans(
         self, words: Tensor, word_mask: Tensor, labels: Tensor | None, decoding: Mapping[str, Any]

@@ -94,7 +94,7 @@ def test_scores_equal_the_equations_cell_by_cell(bopn: Make, max_offset: int) ->
     torch.nn.init.normal_(model.span_vectors.shift_layer.weight)
     batch = batch_of(5)
     with torch.no_grad():
-        states = model.encode(**batch)
+        states = model.encode(**batch).last_hidden_state
         logits = model.score_spans(states, batch["word_mask"], None, model.decoding()).logits
         expected = literal_logits(model, states[0], 3)
         model.config.mask_lower = True
@@ -110,8 +110,10 @@ def test_types_and_words_share_encoder_and_lstm(bopn: Make) -> None:
     model = bopn()
     batch = batch_of(4, 2)
     with torch.no_grad():
-        states = model.encode(**batch)
-        hidden = model.word_encoder.embed(batch["input_ids"], batch["attention_mask"], model.types.weight)
+        states = model.encode(**batch).last_hidden_state
+        hidden = model.word_encoder.embed(
+            batch["input_ids"], batch["attention_mask"], model.types.weight
+        ).last_hidden_state
         for row, length in enumerate((4, 2)):
             sequence = torch.cat([hidden[row, :3], hidden[row, 4 : 4 + length]])  # one token a word, after [CLS]
             expected, _ = model.word_encoder.lstm(sequence[None])
@@ -124,8 +126,8 @@ def test_without_type_inputs_the_sentence_is_read_alone(bopn: Make) -> None:
     model = bopn(has_type_inputs=False)
     batch = batch_of(4, 2)
     with torch.no_grad():
-        states = model.encode(**batch)
-        torch.testing.assert_close(states[:, 3:], model.word_encoder(**batch))
+        states = model.encode(**batch).last_hidden_state
+        torch.testing.assert_close(states[:, 3:], model.word_encoder(**batch).last_hidden_state)
     assert torch.equal(states[0, :3], model.types.weight)
     assert model.types.embedding_dim == model.word_encoder.output_size == 16
 
@@ -204,7 +206,7 @@ def test_no_tensor_outgrows_the_scores(
 
 def test_scores_never_wait_for_the_device(bopn: Make, no_synchronisation: Any) -> None:
     model, batch = bopn().train(), batch_of(6, 1)
-    states = model.encode(**batch)
+    states = model.encode(**batch).last_hidden_state
     with no_synchronisation:
         model.score_spans(states, batch["word_mask"], None, model.decoding())
 
@@ -226,7 +228,7 @@ def test_convolutions_see_the_same_near_the_diagonal_in_training_and_inference(b
     for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
         setattr(model.config.encoder_config, name, 0.0)
     with torch.no_grad():
-        states = model.encode(**batch)
+        states = model.encode(**batch).last_hidden_state
         inference = model.eval().score_spans(states, batch["word_mask"], None, model.decoding()).logits
         training = model.train().score_spans(states, batch["word_mask"], labels, model.decoding()).logits
         assert torch.equal(inference, training)
