@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+from bare_process import BareProcess
 from tiny_training import QUIET, largest_difference, without_dropout
-from transformers import Trainer, TrainingArguments
+from transformers import AutoModel, Trainer, TrainingArguments
 
 from hf_spanner import SpanNERCollator, SpanNERModel
 
@@ -59,3 +60,37 @@ def test_the_librarys_trainer_survives_steps_without_entities(
     plainly_trained(model, collator, empty, tmp_path, max_steps=2, per_device_train_batch_size=2)
     assert all(parameter.isfinite().all() for parameter in model.parameters())
     assert 0 < largest_difference(before, model) < 100
+
+
+BARE_TRAINING = """
+import sys
+
+import torch
+from transformers import AutoModel, Trainer, TrainingArguments
+
+folder, batch = sys.argv[1], torch.load("batch.pt")
+model = AutoModel.from_pretrained(folder, trust_remote_code=True)
+names = [name for name in batch]
+rows = [{name: batch[name][row] for name in names} for row in range(len(batch["labels"]))]
+args = TrainingArguments("out", max_steps=20, learning_rate=3e-3, report_to="none", use_cpu=True, disable_tqdm=True)
+trainer = Trainer(model, args, train_dataset=rows, eval_dataset=rows)
+before = trainer.evaluate()["eval_loss"]
+trainer.train()
+trainer.save_model(folder + "-tuned")
+print("LOSSES", before, trainer.evaluate()["eval_loss"])
+"""
+
+
+@pytest.mark.slow
+def test_a_shipped_model_is_fine_tuned_by_the_librarys_trainer_without_the_package(
+    model: SpanNERModel, collator: SpanNERCollator, rows: Rows, tmp_path: Path, bare_process: BareProcess
+) -> None:
+    """The loss falls, and the package loads what was saved."""
+    model.save_pretrained(tmp_path / "shipped")
+    torch.save(collator(rows), tmp_path / "batch.pt")
+    printed = bare_process.run(BARE_TRAINING, tmp_path / "shipped", cwd=tmp_path)
+    before, after = map(float, printed.rpartition("LOSSES")[2].split())
+    assert after < 0.9 * before
+    tuned = AutoModel.from_pretrained(tmp_path / "shipped-tuned")
+    assert type(tuned) is type(model)
+    assert tuned.eval()(**collator(rows)).loss.item() == pytest.approx(after, rel=1e-4)
