@@ -19,9 +19,10 @@ from hf_spanner.quickstart import MODEL_FOLDER
 
 if TYPE_CHECKING:
     from hf_spanner.data.readers import load_rows
+    from hf_spanner.training.arguments import SpanNERTrainingArguments
     from hf_spanner.training.collator import SpanNERCollator
     from hf_spanner.training.recipe import Recipe
-    from hf_spanner.training.trainer import SpanNERTrainer, SpanNERTrainingArguments
+    from hf_spanner.training.trainer import SpanNERTrainer
 
 __version__ = VERSION
 __all__ = [
@@ -42,7 +43,7 @@ _ON_FIRST_USE = {
     "Recipe": "hf_spanner.training.recipe",
     "SpanNERCollator": "hf_spanner.training.collator",
     "SpanNERTrainer": "hf_spanner.training.trainer",
-    "SpanNERTrainingArguments": "hf_spanner.training.trainer",
+    "SpanNERTrainingArguments": "hf_spanner.training.arguments",
     "load_rows": "hf_spanner.data.readers",
 }
 

@@ -162,6 +162,15 @@ def window_owners(windows: Sequence[Window], starts: np.ndarray, ends: np.ndarra
     return np.searchsorted(np.asarray(doubled_borders), starts + ends, side="left")
 
 
+def owned_candidates(tables: Sequence[np.ndarray], windows: Sequence[Window]) -> np.ndarray:
+    """The candidates that their window owns, counted in the text's words: (K, 4) out of a (K_w, 4) table a window."""
+    candidates = np.concatenate(tables)
+    seen_by = np.repeat(np.arange(len(windows)), [len(table) for table in tables])
+    first_words = np.array([window.first_word for window in windows])
+    candidates[:, :2] += first_words[seen_by, None].astype(candidates.dtype)
+    return candidates[window_owners(windows, candidates[:, 0], candidates[:, 1]) == seen_by]
+
+
 def merge_windows(
     candidates: Sequence[np.ndarray], windows: Sequence[Window], config: Mapping, decoding: Mapping
 ) -> list[Span]:
@@ -179,14 +188,9 @@ def merge_windows(
     Returns:
         Spans by start, then longer first, then label name.
     """
-    tables = []
-    for place, (table, window) in enumerate(zip(candidates, windows, strict=True)):
-        table = table[table[:, 0] >= 0]
-        if len(windows) > 1:
-            table = table + np.array([window.first_word, window.first_word, 0, 0], dtype=table.dtype)
-            table = table[window_owners(windows, table[:, 0], table[:, 1]) == place]
-        tables.extend(table.tolist())
-    spans = [Span(int(start), int(end), int(label), score) for start, end, label, score in tables]
+    tables = [table[table[:, 0] >= 0] for table in candidates]
+    owned = tables[0] if len(windows) == 1 else owned_candidates(tables, windows)
+    spans = [Span(int(start), int(end), int(label), score) for start, end, label, score in owned.tolist()]
     spans = resolve_overlaps(
         spans, policy=decoding["overlap"], id2label=config["id2label"], multi_label=config["multi_label"]
     )

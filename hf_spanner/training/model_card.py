@@ -17,8 +17,8 @@ from ruamel.yaml import YAML
 from hf_spanner.core.configuration_span_ner import VERSION, SpanNERConfig
 from hf_spanner.data.report import DataReport
 from hf_spanner.metrics.span_ner.scoring import score_text
+from hf_spanner.training.arguments import SpanNERTrainingArguments
 from hf_spanner.training.recipe import PACKAGE_PREFIX, Recipe
-from hf_spanner.training.trainer import SpanNERTrainingArguments
 from hf_spanner.training.whole_files import write_whole
 
 TEMPLATE = Path(__file__).with_name("model_card_template.md")
@@ -47,6 +47,7 @@ LEFT_OUT_ARGUMENTS = (
     "do_predict",
     "do_train",
     "gradient_checkpointing",
+    "greater_is_better",
     "hub_model_id",
     "hub_token",
     "output_dir",

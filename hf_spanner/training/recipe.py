@@ -14,7 +14,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from hf_spanner.core.calibration import PARAMETERS
 from hf_spanner.data.readers import load_rows
 from hf_spanner.methods import METHODS, training_arguments_of
-from hf_spanner.training.trainer import SpanNERTrainingArguments
+from hf_spanner.training.arguments import SpanNERTrainingArguments
 
 PACKAGE_PREFIX = "package:"
 SECTIONS = ("data", "model", "training", "paper")

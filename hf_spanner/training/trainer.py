@@ -2,19 +2,20 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
+from math import inf
+from operator import itemgetter
 from pathlib import Path
 from shutil import disk_usage
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
 from datasets import Dataset
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
-from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainingArguments
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, EvalLoopOutput
 from transformers.utils import logging
@@ -24,57 +25,17 @@ from hf_spanner.core.overlap import resolve_overlaps
 from hf_spanner.core.prediction import TextReader
 from hf_spanner.core.spans import legal_gold, pack_spans, unpack_spans
 from hf_spanner.metrics.span_ner.scoring import score_spans
+from hf_spanner.training.arguments import SpanNERTrainingArguments
 from hf_spanner.training.collator import SpanNERCollator
 from hf_spanner.training.library_trainer import LibraryTrainer, forget_preparation, use_one_device
 from hf_spanner.training.progress import replace_progress
 from hf_spanner.training.resume import check_writable, is_complete, last_complete_checkpoint
-from hf_spanner.training.windows import EvaluationWindows, training_windows, window_rows
+from hf_spanner.training.windows import EvaluationWindows, lasting_rows, training_windows, window_rows
 
 logger = logging.get_logger(__name__)
 
 Rows = Iterable[Mapping[str, Any]]
-
-
-@dataclass
-class SpanNERTrainingArguments(TrainingArguments):
-    """Arguments of training that all methods share; a method's own class sets its paper's values.
-
-    Args:
-        head_learning_rate: Learning rate of all parameters outside the encoder; None takes `learning_rate`.
-    """
-
-    head_learning_rate: float | None = field(
-        default=None, metadata={"help": "Learning rate of all parameters outside the encoder."}
-    )
-    eval_strategy: str = "epoch"
-    save_strategy: str = "epoch"
-    logging_strategy: str = "epoch"
-    save_total_limit: int | None = 1
-    load_best_model_at_end: bool = True
-    metric_for_best_model: str | None = "f1"
-    greater_is_better: bool | None = True
-    per_device_eval_batch_size: int = 32
-    train_sampling_strategy: str = "group_by_length"
-    remove_unused_columns: bool | None = False
-
-    def __post_init__(self) -> None:
-        """Check what would break span training, then fill the rest."""
-        if self.label_smoothing_factor:
-            raise ValueError(
-                "label_smoothing_factor must be 0: it would replace the method's loss, "
-                f"got {self.label_smoothing_factor}"
-            )
-        if self.dataloader_drop_last:
-            raise ValueError("dataloader_drop_last must be False: it would leave rows out of the evaluation, got True")
-        if not self.eval_do_concat_batches:
-            raise ValueError("eval_do_concat_batches must be True: windows are merged over batches, got False")
-        if self.batch_eval_metrics:
-            raise ValueError("batch_eval_metrics must be False: rows are scored when all windows are read, got True")
-        if self.head_learning_rate is not None and self.head_learning_rate < 0:
-            raise ValueError(f"head_learning_rate must be at least 0, got {self.head_learning_rate}")
-        self.remove_unused_columns = False
-        super().__post_init__()
-        self.dataloader_pin_memory &= torch.accelerator.is_available()  # without one the loader warns of it
+READING_FIELDS = ("label2id", "window_size", "window_overlap", "context_sentences")  # what windows and batches rest on
 
 
 class SpanNERTrainer(LibraryTrainer):
@@ -85,61 +46,90 @@ class SpanNERTrainer(LibraryTrainer):
     number of sentences of the step, on all processes. Evaluation keeps spans, never tables of scores.
 
     Args:
-        model: A span-NER model. Its calibration is left out if it is to be trained, since it belongs to other weights.
-        args: Its training arguments.
+        model: A span-NER model, or None with a `model_init`. Its calibration is left out if it is to be trained, since
+            it belongs to other weights.
+        args: Its training arguments, of the trainer's `arguments_class`.
         train_dataset: Rows, or None.
-        eval_dataset: Rows, or a dict of names and rows.
+        eval_dataset: Rows, or a dict of names and rows. They are cut into windows once, at their first evaluation.
         processing_class: The model's tokenizer.
         compute_metrics: From (predicted, gold), lists of lists of dicts, to numbers by name; by default F1 and ECE.
         **kwargs: As in `Trainer`. `compute_loss_func` is called with the method's output (which
             holds its own `loss`), the gold (B, G, 3) as a method's `compute_loss` has it, and `num_items_in_batch`, the
             number of sentences to divide by; in evaluation it is None, which means those of the batch.
+
+    Raises:
+        ValueError: If the tokenizer is missing, the arguments are of another class, or the rows do not fit the model.
     """
 
+    arguments_class: ClassVar[type[SpanNERTrainingArguments]] = SpanNERTrainingArguments
     model: SpanNERModel
     args: SpanNERTrainingArguments
     eval_dataset: Any
 
     def __init__(
         self,
-        model: SpanNERModel,
-        args: SpanNERTrainingArguments,
+        model: SpanNERModel | None = None,
+        args: SpanNERTrainingArguments | None = None,
         train_dataset: Rows | None = None,
         eval_dataset: Rows | dict[str, Rows] | None = None,
         processing_class: PreTrainedTokenizerBase | None = None,
         compute_metrics: Callable[[list, list], dict[str, float]] | None = None,
+        data_collator: Callable | None = None,
         **kwargs: Any,
     ) -> None:
         if processing_class is None:
             raise ValueError("processing_class must be the model's tokenizer, got None")
+        if not isinstance(args, self.arguments_class):
+            name = self.arguments_class.__name__
+            raise ValueError(f"args of {type(self).__name__} must be {name}, got {type(args).__name__}")
         use_one_device(args)
-        config = model.config
-        if train_dataset is not None and config.calibration is not None:
-            logger.warning("the model's calibration belongs to its weights before training and is left out")
-            config.calibration = None
-        self.span_collator = SpanNERCollator(
-            processing_class,
-            cast(dict[str, int], config.label2id),
-            window_size=cast(int, config.window_size),
-            max_word_tokens=cast(int, config.window_overlap),
-        )
+        self.processing_class, self._given_collator = processing_class, data_collator
+        self._rows = lasting_rows(train_dataset)
+        self._reading: dict[str, Any] = {}  # how rows are read at present
+        self._kept_windows: list[EvaluationWindows] = []  # those of `eval_dataset`
         self.score = compute_metrics or span_metrics
-        self.reader = TextReader(processing_class, config)
-        self._decoding = config.decoding()  # those of the evaluation that is running
         self._part_sums: dict[str, Tensor] = {}  # those of this process since the last log
         self._num_steps: Tensor | float = 0.0  # its share of the steps since then
-        self._config = config
+        if model is not None:
+            self._read_for(model)
         super().__init__(
             model=model,
             args=args,
-            data_collator=kwargs.pop("data_collator", self.span_collator),
-            train_dataset=None if train_dataset is None else self._training_windows(train_dataset, model),
-            eval_dataset=cast(Any, eval_dataset),
+            eval_dataset=lasting_rows(eval_dataset),
             processing_class=processing_class,
             **kwargs,
         )
+        self._read_for(self.model)
         self.label_names = ["labels"]
         replace_progress(self)
+
+    def call_model_init(self, trial: Any = None) -> Any:
+        """A new model of `model_init`; rows are cut anew if it reads them in another way than the one before."""
+        model = super().call_model_init(trial)
+        self._read_for(cast(SpanNERModel, model))
+        return model
+
+    def _read_for(self, model: SpanNERModel) -> None:
+        """Read and cut rows as a model does, unless they are already read so."""
+        config = self._config = model.config
+        if self._rows is not None and config.calibration is not None:
+            logger.warning("the model's calibration belongs to its weights before training and is left out")
+            config.calibration = None
+        self._decoding = config.decoding()  # those of the evaluation that is running
+        reading = {name: getattr(config, name) for name in READING_FIELDS}
+        if reading != self._reading:
+            tokenizer = cast(PreTrainedTokenizerBase, self.processing_class)
+            self.reader = TextReader(tokenizer, config)
+            self.span_collator = SpanNERCollator(
+                tokenizer,
+                reading["label2id"],
+                window_size=reading["window_size"],
+                max_word_tokens=reading["window_overlap"],
+            )
+            self._windows = None if self._rows is None else self._training_windows(self._rows, model)
+            self._kept_windows = []
+            self._reading = reading
+        self.train_dataset, self.data_collator = self._windows, self._given_collator or self.span_collator
 
     def _training_windows(self, rows: Rows, model: SpanNERModel) -> Dataset:
         label2id = self.span_collator.label2id
@@ -151,7 +141,7 @@ class SpanNERTrainer(LibraryTrainer):
             for window in windows
         )
         tell = logger.warning if lost or report.examples else logger.info
-        tell("training data: %s; %d that the method cannot reach", report, lost)
+        tell("training data: %s; %d that the method cannot reach, counted in each window", report, lost)
         return training_windows(windows)
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
@@ -172,7 +162,9 @@ class SpanNERTrainer(LibraryTrainer):
             raise ValueError(f"{resume_from_checkpoint} is no complete checkpoint: {TRAINER_STATE_NAME} is not whole")
         if self.args.should_save and self.args.save_strategy != "no":
             check_writable(cast(str, self.args.output_dir))
-        forget_preparation(self.model)
+        if self.model_init is None:  # else a new model comes
+            forget_preparation(self.model)
+        self._part_sums, self._num_steps = {}, 0.0  # a run that was stopped may have left some
         try:
             return super().train(resume_from_checkpoint, *args, **kwargs)
         except Exception as error:
@@ -202,7 +194,42 @@ class SpanNERTrainer(LibraryTrainer):
             dataset = self.eval_dataset[dataset]
         if isinstance(dataset, dict):
             return super().evaluate(dataset, ignore_keys, metric_key_prefix)
-        return super().evaluate(self._evaluation_windows(dataset), ignore_keys, metric_key_prefix)
+        self._decoding = self._config.decoding()
+        metrics = super().evaluate(self._evaluation_windows(dataset), ignore_keys, metric_key_prefix)
+        if self.is_in_train and self._best_metric_name == f"{metric_key_prefix}_ece":
+            metrics.setdefault(self._best_metric_name, inf)  # nothing was found, so it is undefined and not the best
+        return metrics
+
+    @property
+    def _best_metric_name(self) -> str:
+        """The metric that chooses the best model, as `evaluate` names it."""
+        return f"eval_{str(self.args.metric_for_best_model).removeprefix('eval_')}"
+
+    def hyperparameter_search(
+        self,
+        hp_space: Callable[[Any], dict[str, float]] | None = None,
+        compute_objective: Callable[[dict[str, float]], float] | None = None,
+        n_trials: int = 20,
+        direction: str | list[str] | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        """Search for the best arguments; see `Trainer.hyperparameter_search`.
+
+        By default trials are judged by `metric_for_best_model` in its own direction. The library would add up all
+        metrics, counts of entities among them.
+
+        Args:
+            hp_space: As in the library.
+            compute_objective: From the metrics of an evaluation to what is optimised.
+            n_trials: As in the library.
+            direction: `minimize` or `maximize`; None follows `greater_is_better`.
+            *args: As in the library.
+            **kwargs: The same.
+        """
+        objective = compute_objective or itemgetter(self._best_metric_name)
+        direction = direction or ("maximize" if self.args.greater_is_better else "minimize")
+        return super().hyperparameter_search(hp_space, objective, n_trials, direction, *args, **kwargs)
 
     def predict(
         self,
@@ -219,13 +246,20 @@ class SpanNERTrainer(LibraryTrainer):
             metric_key_prefix: The same.
             decoding: Settings of inference by name, which override the configuration's.
         """
-        windows = self._evaluation_windows(test_dataset, decoding)
-        return super().predict(cast(Any, windows), ignore_keys, metric_key_prefix)
+        self._decoding = self._config.decoding(decoding)
+        return super().predict(cast(Any, self._evaluation_windows(test_dataset)), ignore_keys, metric_key_prefix)
 
-    def _evaluation_windows(self, rows: Rows, decoding: Mapping[str, Any] | None = None) -> EvaluationWindows:
-        windows = EvaluationWindows(rows, self.reader, self._config, self._config.decoding(decoding))
+    def _evaluation_windows(self, rows: Rows) -> EvaluationWindows:
+        """Windows of rows; those of the trainer's own evaluation rows are cut once and kept."""
+        for windows in self._kept_windows:
+            if windows.rows is rows:
+                return windows
+        windows = EvaluationWindows(rows, self.reader, self.span_collator.label2id)
         if windows.report.examples:
             logger.warning_once(f"evaluation data: {windows.report}; these count as missed")
+        own = self.eval_dataset.values() if isinstance(self.eval_dataset, dict) else [self.eval_dataset]
+        if any(rows is own_rows for own_rows in own):
+            self._kept_windows.append(windows)
         return windows
 
     def evaluation_loop(
@@ -238,12 +272,12 @@ class SpanNERTrainer(LibraryTrainer):
     ) -> EvalLoopOutput:
         """Spans, gold and scores of the rows whose windows the loader gives; the loop is the library's own."""
         windows = cast(EvaluationWindows, dataloader.dataset)
-        self._decoding = windows.decoding
         loss_only = self.args.prediction_loss_only
         output = super().evaluation_loop(dataloader, description, loss_only, ignore_keys, metric_key_prefix)
         if loss_only:
             return output
-        spans = windows.merged(cast(np.ndarray, output.predictions), cast(np.ndarray, output.label_ids))
+        tables, places = cast(np.ndarray, output.predictions), cast(np.ndarray, output.label_ids)
+        spans = windows.merged(tables, places, self._config.merge_settings(), self._decoding)
         scores = {f"{metric_key_prefix}_{name}": score for name, score in self.score(spans, windows.gold).items()}
         return EvalLoopOutput(
             predictions=cast(Any, spans),

@@ -1,18 +1,17 @@
 """Turns rows of a data set into rows of one window each, and counts what is lost."""
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from datasets import Dataset, Features, List, Value
 
-from hf_spanner.core.configuration_span_ner import SpanNERConfig
-from hf_spanner.core.decoding import Decoding
 from hf_spanner.core.features import Window
-from hf_spanner.core.prediction import ReadableText, TextReader, merge_windows, window_owners
+from hf_spanner.core.prediction import ReadableText, TextReader, merge_windows
 from hf_spanner.core.spans import named_span
 
 ENTITY = {"start": Value("int32"), "end": Value("int32"), "label": Value("string")}
@@ -66,7 +65,11 @@ class WindowReport:
 def window_rows(
     rows: Iterable[Mapping[str, Any]], reader: TextReader, label2id: Mapping[str, int]
 ) -> tuple[list[dict[str, Any]], WindowReport]:
-    """Rows cut into windows, each entity in the window that owns its midpoint, and what was lost.
+    """Rows cut into windows, each with all entities that lie whole inside it, and what was lost.
+
+    An entity in the words that two windows share belongs to both: a window that shows it and calls it none would teach
+    the opposite of the other. Which window may give it out is a matter of `merge_windows` alone. An entity that its
+    owner cannot hold lies whole in no window, so what is lost is the same for training and for prediction.
 
     Args:
         rows: Rows with `tokens`, `entities` and optionally `document` (needed for context).
@@ -103,21 +106,20 @@ def training_windows(windows: list[dict[str, Any]]) -> Dataset:
 class EvaluationWindows(torch.utils.data.Dataset):
     """The windows of rows that are evaluated, longest first; they also put the spans of a row together again.
 
+    They depend on the tokenizer and the sizes of windows alone, so one cut serves every evaluation of the rows.
+
     Args:
         rows: Rows with `tokens` and `entities`.
         reader: The model's reader.
-        config: Its configuration.
-        decoding: Checked settings of inference.
+        label2id: The labels that the model knows.
     """
 
-    def __init__(
-        self, rows: Iterable[Mapping[str, Any]], reader: TextReader, config: SpanNERConfig, decoding: Decoding
-    ) -> None:
+    def __init__(self, rows: Iterable[Mapping[str, Any]], reader: TextReader, label2id: Mapping[str, int]) -> None:
+        self.rows = rows
         kept = list(rows)
-        windows, self.report = window_rows(kept, reader, cast(dict[str, int], config.label2id))
+        windows, self.report = window_rows(kept, reader, label2id)
         self.windows = sorted(windows, key=lambda window: -window["length"])  # padding is the largest cost
         self.gold = [list(row["entities"]) for row in kept]
-        self.settings, self.decoding = config.merge_settings(), decoding
 
     def __len__(self) -> int:
         """Number of windows."""
@@ -127,13 +129,21 @@ class EvaluationWindows(torch.utils.data.Dataset):
         """The window row of a place in the order of length."""
         return self.windows[place]
 
-    def merged(self, packed: Sequence[np.ndarray] | np.ndarray, places: np.ndarray) -> list[list[dict[str, Any]]]:
+    def merged(
+        self,
+        packed: Sequence[np.ndarray] | np.ndarray,
+        places: np.ndarray,
+        settings: Mapping[str, Any],
+        decoding: Mapping[str, Any],
+    ) -> list[list[dict[str, Any]]]:
         """Entities of each row from the candidates of its windows.
 
         Args:
             packed: For each of P windows, in any order, its (K, 4) candidates.
             places: (P, 4) long, for each window its row, first word and number of words, and how many windows its
                 row has.
+            settings: The model's `merge_settings`.
+            decoding: Checked settings of inference.
 
         Returns:
             For each row its entities (start, end, label, score).
@@ -145,32 +155,42 @@ class EvaluationWindows(torch.utils.data.Dataset):
         for row in range(len(self.gold)):
             parts = sorted(row_windows[row])
             tables = [packed[place] for _, place in parts]
-            spans = merge_windows(tables, [window for window, _ in parts], self.settings, self.decoding)
-            merged.append([named_span(span, self.settings["id2label"]) for span in spans])
+            spans = merge_windows(tables, [window for window, _ in parts], settings, decoding)
+            merged.append([named_span(span, settings["id2label"]) for span in spans])
         return merged
+
+
+def lasting_rows(rows: Any) -> Any:
+    """The rows, or rows by name, themselves, but as a list where they can be read only once, as from a generator."""
+    if isinstance(rows, dict):
+        return {name: lasting_rows(named_rows) for name, named_rows in rows.items()}
+    return list(rows) if isinstance(rows, Iterator) else rows
 
 
 def _gold_of_windows(
     row: Mapping[str, Any], text: ReadableText, label2id: Mapping[str, int], report: WindowReport
 ) -> list[list[dict[str, Any]]]:
-    """For each window of a row the entities that it owns, counted in its words; what is lost is reported."""
+    """For each window of a row the entities that lie whole in it, counted in its words; what is lost is reported."""
     bounds = text.tokens.bounds
+    firsts = [window.first_word for window in text.windows]
+    ends = [window.first_word + window.num_words for window in text.windows]
     entities: list[list[dict[str, Any]]] = [[] for _ in text.windows]
     for entity in row["entities"]:
         report.entities += 1
         start, end, label = entity["start"], entity["end"], entity["label"]
         if not 0 <= start < end <= len(row["tokens"]):
             raise ValueError(f"entity {dict(entity)} lies outside its row of {len(row['tokens'])} words")
-        owner = int(window_owners(text.windows, np.array([start]), np.array([end]))[0])
-        first, num_words = text.windows[owner]
+        holders = range(bisect_left(ends, end), bisect_right(firsts, start))  # neither firsts nor ends ever decrease
         if label not in label2id:
             report.lose("unknown_label", row["tokens"], entity)
         elif bounds[start] == bounds[start + 1] or bounds[end - 1] == bounds[end]:
             report.lose("without_tokens", row["tokens"], entity)
-        elif start < first or end > first + num_words:
+        elif not holders:
             report.lose("longer_than_overlap", row["tokens"], entity)
         else:
-            entities[owner].append({"start": start - first, "end": end - first, "label": label})
+            for place in holders:
+                first = firsts[place]
+                entities[place].append({"start": start - first, "end": end - first, "label": label})
     return entities
 
 

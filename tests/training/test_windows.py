@@ -1,15 +1,17 @@
 """Rows cut into windows: nothing is lost in silence, and context comes from the same document only."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerBase
 
-from hf_spanner.core.features import WordTokenizer
-from hf_spanner.core.prediction import TextReader
+from hf_spanner.core import prediction
+from hf_spanner.core.features import Window, WordTokenizer, plan_windows
+from hf_spanner.core.prediction import TextReader, merge_windows, window_owners
 from hf_spanner.methods.boundary_smoothing import BoundarySmoothingConfig
 from hf_spanner.training.windows import WindowReport, window_rows
 
@@ -49,6 +51,11 @@ def column(windows: list[dict[str, Any]], name: str) -> list[Any]:
     return [window[name] for window in windows]
 
 
+def spans_of(window: dict[str, Any]) -> list[tuple[int, int, str]]:
+    """The entities of a window, in its words."""
+    return [(entity["start"], entity["end"], entity["label"]) for entity in window["entities"]]
+
+
 def row(num_words: int, *entities: tuple[int, int, str], **fields: Any) -> dict[str, Any]:
     entity_dicts = [{"start": start, "end": end, "label": label} for start, end, label in entities]
     return {"tokens": ["a"] * num_words, "entities": entity_dicts, **fields}
@@ -66,18 +73,26 @@ def test_a_row_that_fits_is_one_window_with_all_its_entities(cut: Cut) -> None:
     assert str(report) == "3 rows in 3 windows, 2 entities"
 
 
-def test_an_entity_goes_to_the_window_that_owns_its_midpoint(cut: Cut) -> None:
-    """Ten words lie in windows of six that share two: words 0 to 5 and 4 to 9, with the border at word 5."""
-    gold = [(0, 1, "PER"), (4, 5, "PER"), (4, 6, "LOC"), (5, 6, "PER"), (9, 10, "ORG")]
+def test_an_entity_belongs_to_every_window_that_holds_it(cut: Cut) -> None:
+    """Ten words lie in windows of six that share two: words 0 to 5 and 4 to 9; (3, 5) fits into the first alone."""
+    gold = [(0, 1, "PER"), (3, 5, "PER"), (4, 5, "PER"), (4, 6, "LOC"), (5, 6, "PER"), (5, 7, "LOC"), (9, 10, "ORG")]
     windows, report = cut([row(10, *gold)], 6, 2)
     assert list(zip(column(windows, "first_word"), column(windows, "num_words"), strict=True)) == [(0, 6), (4, 6)]
     assert column(windows, "num_windows") == [2, 2]
-    placed = [
-        [(entity["start"], entity["end"], entity["label"]) for entity in entities]
-        for entities in column(windows, "entities")
+    assert list(map(spans_of, windows)) == [
+        [(0, 1, "PER"), (3, 5, "PER"), (4, 5, "PER"), (4, 6, "LOC"), (5, 6, "PER")],
+        [(0, 1, "PER"), (0, 2, "LOC"), (1, 2, "PER"), (1, 3, "LOC"), (5, 6, "ORG")],
     ]
-    assert placed == [[(0, 1, "PER"), (4, 5, "PER"), (4, 6, "LOC")], [(1, 2, "PER"), (5, 6, "ORG")]]
     assert report.examples == {}
+
+
+def test_no_window_shows_an_entity_and_calls_it_none(cut: Cut) -> None:
+    """Sixty words with an entity at each third, in windows of twenty that share ten: all 33 that are seen are taught.
+
+    The windows begin at words 0, 10, 20, 30 and 40, and hold 7, 6, 7, 7 and 6 multiples of three.
+    """
+    windows, _ = cut([row(60, *((place, place + 1, "PER") for place in range(0, 60, 3)))], 20, 10)
+    assert [len(window["entities"]) for window in windows] == [7, 6, 7, 7, 6]
 
 
 def test_what_no_window_can_hold_is_counted_with_an_example(cut: Cut) -> None:
@@ -98,30 +113,84 @@ def test_an_entity_outside_its_row_is_refused(cut: Cut, start: int, end: int) ->
         cut([row(3, (start, end, "PER"))])
 
 
-@given(st.data())
-def test_every_entity_is_in_one_window_or_counted(cut: Cut, data: st.DataObject) -> None:
-    """Windows cover all words too; an entity no longer than half the overlap is never lost."""
-    num_words = data.draw(st.integers(1, 40))
-    size = data.draw(st.integers(2, 12))
-    overlap = data.draw(st.integers(1, size - 1))
-    place = st.integers(0, num_words - 1)
-    spans = data.draw(st.sets(st.tuples(place, place), max_size=8))
-    gold = [(min(a, b), max(a, b) + 1, "PER") for a, b in sorted(spans) if a <= b]
-    windows, report = cut([row(num_words, *gold)], size, overlap)
-    placed, covered = [], set()
+PLANS = st.integers(2, 12).flatmap(lambda size: st.tuples(st.just(size), st.integers(1, size - 1)))
+
+
+@given(st.lists(st.sampled_from(["a", "aa a", "abcd", " "]), min_size=1, max_size=30), PLANS, st.data())
+def test_a_window_has_exactly_the_entities_that_lie_whole_in_it(
+    cut: Cut, words: list[str], plan: tuple[int, int], data: st.DataObject
+) -> None:
+    """Each window is searched for each entity; words have one token, several or none.
+
+    What lies in no window is counted once, and these are the very entities that the window owning their midpoint, which
+    alone may give them out, does not hold.
+    """
+    place = st.integers(0, len(words) - 1)
+    drawn = data.draw(st.sets(st.tuples(place, place), max_size=8))
+    gold = [(min(a, b), max(a, b) + 1, "PER") for a, b in sorted(drawn)]
+    gold = sorted({(start, end, label) for start, end, label in gold if words[start] != " " != words[end - 1]})
+    entities = [{"start": start, "end": end, "label": label} for start, end, label in gold]
+    windows, report = cut([{"tokens": words, "entities": entities}], *plan)
     for window in windows:
-        first = window["first_word"]
-        assert window["num_words"] == len(window["tokens"]) == window["length"] <= size
-        covered |= set(range(first, first + window["num_words"]))
-        for entity in window["entities"]:
-            assert 0 <= entity["start"] < entity["end"] <= window["num_words"]
-            placed.append((first + entity["start"], first + entity["end"], entity["label"]))
-    assert covered == set(range(num_words))
-    assert len(set(placed)) == len(placed)
-    lost = set(gold) - set(placed)
-    assert set(placed) <= set(gold)
-    assert len(lost) == report.longer_than_overlap
-    assert all(end - start > overlap for start, end, _ in lost)
+        first, last = window["first_word"], window["first_word"] + window["num_words"]
+        assert window["tokens"] == words[first:last]
+        inside = [(start - first, end - first, label) for start, end, label in gold if first <= start and end <= last]
+        assert spans_of(window) == inside
+    assert {place for window in windows for place in places_of(window)} == set(range(len(words)))
+    lost = [span for span in gold if not any(span[0] in p and span[1] - 1 in p for p in map(places_of, windows))]
+    assert report.longer_than_overlap == len(lost)
+    assert all(end - start > 1 for start, end, _ in lost)
+    starts, ends = (np.array([span[side] for span in gold], dtype=int) for side in (0, 1))
+    owners = window_owners([Window(w["first_word"], w["num_words"]) for w in windows], starts, ends)
+    held = [
+        place for place, owner in enumerate(owners) if set(range(*gold[place][:2])) <= set(places_of(windows[owner]))
+    ]
+    assert [gold[place] for place in held] == [span for span in gold if span not in lost]
+
+
+def places_of(window: dict[str, Any]) -> range:
+    """The words of the row that a window holds."""
+    return range(window["first_word"], window["first_word"] + window["num_words"])
+
+
+class CountedWindows(list[Window]):
+    """Windows of a text that count how often one of them is looked at."""
+
+    num_looks = 0
+
+    def __iter__(self) -> Iterator[Window]:
+        for window in super().__iter__():
+            self.num_looks += 1
+            yield window
+
+    def __getitem__(self, place: Any) -> Any:
+        self.num_looks += 1
+        return super().__getitem__(place)
+
+
+@pytest.mark.parametrize("num_words", [300, 3000])
+def test_the_work_on_a_long_row_grows_with_its_windows_not_with_their_square(
+    tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch, num_words: int
+) -> None:
+    """Each window is looked at a few times in all, however many windows and entities the row has."""
+    counted = []
+
+    def plan(*sizes: Any) -> CountedWindows:
+        counted.append(CountedWindows(plan_windows(*sizes)))
+        return counted[-1]
+
+    monkeypatch.setattr(prediction, "plan_windows", plan)
+    config = settings_of(20, 10)
+    rows = [row(num_words, *((place, place + 1, "PER") for place in range(num_words)))]
+    window_rows(rows, TextReader(tokenizer, config), config.label2id)
+    (windows,) = counted
+    assert len(windows) >= num_words // 10 - 2
+    assert windows.num_looks <= 10 * len(windows)
+    windows.num_looks = 0
+    tables = [np.array([(0, 1, 2, 0.5)], dtype=np.float32)] * len(windows)
+    merged = merge_windows(tables, windows, config.merge_settings(), config.decoding())
+    assert [span[:3] for span in merged] == [(0, 1, 2)]  # the first word of each other belongs to the window before
+    assert windows.num_looks <= 10 * len(windows)
 
 
 def context_of(cut: Cut, rows: list[dict[str, Any]], place: int, **fields: int) -> tuple[list, list]:

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from hf_spanner.training.trainer import SpanNERTrainer, SpanNERTrainingArguments
+from hf_spanner.training.arguments import SpanNERTrainingArguments
+from hf_spanner.training.trainer import SpanNERTrainer
 
 
 @dataclass
