@@ -24,6 +24,7 @@ class MethodFacts:
         tiny: Configuration fields of a model that is small, fast and learns soon.
         talkative: Further fields with which an untrained model finds entities.
         whole_steps: Fields with which a training step does not depend on how its batch is cut, e.g. without sampling.
+        short_training: Training arguments with which a run of a few steps trains every part of the model.
         none_bias: Parameter whose last entry, when lowered, makes an untrained model find entities.
         perfect_scores: From a model, words (B, N, H), their mask (B, N) and gold (B, G, 3) to the output whose
             candidates are the gold spans.
@@ -39,6 +40,7 @@ class MethodFacts:
     tiny: Mapping[str, Any]
     talkative: Mapping[str, Any] = field(default_factory=dict)
     whole_steps: Mapping[str, Any] = field(default_factory=dict)
+    short_training: Mapping[str, Any] = field(default_factory=dict)
     none_bias: str
     perfect_scores: PerfectScores
     checkpoint: Mapping[str, Any]

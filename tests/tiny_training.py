@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from method_facts import facts_of
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
@@ -37,7 +38,8 @@ def trained(
     """A trainer of the method that has taken its steps, without evaluation."""
     name = model.config.model_type
     trainer_arguments = {key: arguments.pop(key, None) for key in ("resume", "callbacks", "compute_loss_func")}
-    settings = {"save_strategy": "no", **QUIET, "warmup_steps": 0, "save_total_limit": None, **arguments}
+    settings = {"save_strategy": "no", **QUIET, "warmup_steps": 0, "save_total_limit": None}
+    settings |= {**facts_of(name).short_training, **arguments}
     args = training_arguments_of(name)(
         output_dir=str(folder), eval_strategy="no", load_best_model_at_end=False, **settings
     )

@@ -197,7 +197,11 @@ def evaluation(random_tagger: Callable[..., SpanNERPipeline], method: str, kind:
     """A model that finds entities, and its trainer with default arguments except for the output."""
     tagger = random_tagger(method, kind)
     args = training_arguments_of(method)(
-        output_dir=str(tmp_path), num_train_epochs=2, per_device_eval_batch_size=1, **QUIET
+        output_dir=str(tmp_path),
+        num_train_epochs=2,
+        per_device_eval_batch_size=1,
+        **facts_of(method).short_training,
+        **QUIET,
     )
     rows = [long_row(5), long_row(40), long_row(17)]
     trainer = trainer_of(method)(

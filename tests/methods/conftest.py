@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from method_facts import facts_of
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import PreTrainedTokenizerBase
@@ -81,9 +82,8 @@ def trainer_for(tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> Callable[
             eval_strategy="no",
             save_strategy="no",
             load_best_model_at_end=False,
-            num_train_epochs=1,
             train_sampling_strategy="sequential",
-            **arguments,
+            **{"num_train_epochs": 1, **facts_of(name).short_training, **arguments},
         )
         return trainer_of(name)(model=model, args=args, train_dataset=rows, processing_class=tokenizer)
 

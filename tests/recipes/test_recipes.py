@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from huggingface_hub.constants import HF_HOME
+from method_facts import facts_of
 from transformers import AutoTokenizer
 
 from hf_spanner import METHODS, Recipe
@@ -63,7 +64,9 @@ def test_recipe_says_how_to_run_it(path: Path) -> None:
     ids=NAMES,
 )
 def test_recipe_trains_two_steps(path: Path, tiny_encoder: Path, rows: list[dict[str, Any]], tmp_path: Path) -> None:
-    smaller = [*SMALLER, f"training.output_dir={tmp_path}", f"encoder={tiny_encoder}"]
+    method = "boundary_smoothing" if path == RECIPE else path.parent.name
+    short = [f"training.{name}={value}" for name, value in facts_of(method).short_training.items()]
+    smaller = [*SMALLER, *short, f"training.output_dir={tmp_path}", f"encoder={tiny_encoder}"]
     recipe = Recipe.from_yaml(path, smaller)
     fields = recipe.model | {name: size for name, size in FEWER_WEIGHTS.items() if name in recipe.model}
     model = METHODS[recipe.method].from_encoder(recipe.encoder_folder, labels=["LOC", "ORG", "PER"], **fields)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from method_facts import facts_of
 
 from hf_spanner import METHODS, SpanNERPipeline
 
@@ -25,7 +26,7 @@ def method(request: pytest.FixtureRequest) -> str:
 def saved_by_method(
     random_tagger: Callable[..., SpanNERPipeline], rows: list[dict[str, Any]], tmp_path: Path
 ) -> Callable[[str], Path]:
-    """Saves a tiny model that finds entities in `<folder>/<method>`, with rows.json beside it; gives the folder."""
+    """Saves a tiny model that finds entities in `<folder>/<method>`, beside it rows and arguments; gives the folder."""
 
     def save(method: str) -> Path:
         folder = tmp_path / "work"
@@ -33,6 +34,7 @@ def saved_by_method(
         tagger.model.save_pretrained(folder / method)
         tagger.tokenizer.save_pretrained(folder / method)
         (folder / "rows.json").write_text(json.dumps(rows * 2), encoding="utf-8")
+        (folder / f"{method}.json").write_text(json.dumps(facts_of(method).short_training), encoding="utf-8")
         return folder
 
     return save

@@ -1,7 +1,7 @@
 """Work that is killed at chosen or random moments and gone on with, as a program: one start, a child for each piece.
 
-python killed_processes.py train FOLDER METHOD MOMENT...     FOLDER holds rows.json and a model and tokenizer a method
-python killed_processes.py predict FOLDER METHOD MOMENT...   and texts.txt
+python killed_processes.py train FOLDER METHOD MOMENT...     FOLDER holds rows.json and, for each
+python killed_processes.py predict FOLDER METHOD MOMENT...   method, a model, a tokenizer and arguments; and texts.txt
 
 Prints JSON: for each moment the exit codes of the children that were to be killed, and how the end differs from that of
 work that nobody disturbed. The parent never computes, so that its children start fresh.
@@ -106,6 +106,7 @@ def train(root: Path, method: str, output: Path, moment: str | None) -> None:
         save_strategy="steps",
         save_steps=2,
         save_total_limit=1,
+        **json.loads((root / f"{method}.json").read_text(encoding="utf-8")),
     )
     rows = json.loads((root / "rows.json").read_text(encoding="utf-8"))
     trainer = trainer_of(method)(

@@ -1,6 +1,7 @@
 """Evaluate and train every method with a fixed number of sentences a step, as `accelerate launch` starts it.
 
-python launched_processes.py FOLDER OUTPUT BATCH_SIZE      FOLDER holds rows.json and a model and tokenizer a method
+python launched_processes.py FOLDER OUTPUT BATCH_SIZE      FOLDER holds rows.json and, for each method,
+                                                           a model, a tokenizer and arguments
 """
 
 import json
@@ -46,6 +47,7 @@ def main(folder: str, output: str, batch_size: str) -> None:
             eval_strategy="no",
             save_strategy="no",
             load_best_model_at_end=False,
+            **json.loads((root / f"{method}.json").read_text(encoding="utf-8")),
         )
         tokenizer = AutoTokenizer.from_pretrained(root / method)
         trainer = trainer_of(method)(model=model, args=args, train_dataset=rows, processing_class=tokenizer)

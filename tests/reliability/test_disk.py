@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from method_facts import facts_of
 from safetensors import SafetensorError
 from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase, TrainerCallback
 
@@ -89,6 +90,7 @@ def trainer_in(
         max_steps=6,
         per_device_train_batch_size=2,
         learning_rate=1e-3,
+        **facts_of(method).short_training,
     )
     return trainer_of(method)(
         model=model, args=args, train_dataset=rows, processing_class=tokenizer, callbacks=list(callbacks)
@@ -225,9 +227,9 @@ def test_saving_over_the_folder_it_was_loaded_from(tiny_model: Make, tmp_path: P
 SMALL_DISK = """
 import sys
 from pathlib import Path
-sys.path[:0] = sys.argv[1:3]
+sys.path[:0] = sys.argv[1:4]
 from test_disk import fill_a_real_disk
-fill_a_real_disk(Path(sys.argv[3]), sys.argv[4])
+fill_a_real_disk(Path(sys.argv[4]), sys.argv[5])
 """
 
 
@@ -271,7 +273,7 @@ def test_a_disk_that_is_really_full(saved_by_method: Callable, method: str, tmp_
     script = tmp_path / "fill.py"
     script.write_text(SMALL_DISK, encoding="utf-8")
     run = f'{mount} && exec "$0" "$@"'
-    paths = [str(ROOT), str(Path(__file__).parent), str(folder), method]
+    paths = [str(ROOT), str(Path(__file__).parent), str(ROOT / "tests"), str(folder), method]
     finished = subprocess.run(
         [*own_namespace, run, sys.executable, str(script), *paths],
         env=os.environ | {"OMP_NUM_THREADS": "1"},

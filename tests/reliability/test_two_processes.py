@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from method_facts import facts_of
 from transformers import PreTrainedTokenizerBase
 
 from hf_spanner import METHODS, SpanNERPipeline
@@ -42,6 +43,7 @@ def test_two_processes_agree_with_one(
     for method, model in models.items():
         model.save_pretrained(tmp_path / method)
         tokenizer.save_pretrained(tmp_path / method)
+        (tmp_path / f"{method}.json").write_text(json.dumps(facts_of(method).short_training), encoding="utf-8")
     (tmp_path / "rows.json").write_text(json.dumps([*rows, *rows, long]), encoding="utf-8")
     one_process, two_processes = tmp_path / "one", tmp_path / "two"
     run_python(PROGRAM, tmp_path, one_process, "4")

@@ -1,14 +1,15 @@
 """How Shen et al. 2023 train: their optimisation recipe as defaults. Never ships in a checkpoint."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor, nn
-from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LambdaLR, LRScheduler
+from torch.utils.data import DataLoader
+from transformers import TrainingArguments
 
 from hf_spanner.methods.diffusion_ner.modeling_diffusion_ner import DiffusionNERModel
-from hf_spanner.training.trainer import SpanNERTrainer, SpanNERTrainingArguments
+from hf_spanner.training.arguments import SpanNERTrainingArguments
+from hf_spanner.training.trainer import SpanNERTrainer
 
 
 @dataclass
@@ -16,12 +17,12 @@ class DiffusionNERTrainingArguments(SpanNERTrainingArguments):
     """Section 5.3 and Appendix C of the paper.
 
     Args:
-        freeze_encoder_epochs: First epochs in which the encoder's learning rate is 0.
+        freeze_encoder_epochs: First epochs in which the encoder keeps its weights; fewer than are trained.
     """
 
     freeze_encoder_epochs: float = field(
         default=5.0,  # "we first fix the parameters of BERT and train the model for 5 epochs"
-        metadata={"help": "First epochs in which the encoder's learning rate is 0."},
+        metadata={"help": "First epochs in which the encoder keeps its weights."},
     )
     learning_rate: float = 2.0e-5  # rate of all parameters; tuned in 1e-5, 2e-5, 3e-5
     num_train_epochs: float = 100  # not in the paper's text; official configurations of ACE 2004 and 2005
@@ -48,8 +49,13 @@ class DiffusionNERTrainer(SpanNERTrainer):
     neither on how a batch is cut nor on where a run was resumed.
     """
 
-    model: DiffusionNERModel
+    arguments_class = DiffusionNERTrainingArguments
     args: DiffusionNERTrainingArguments
+
+    @property
+    def noisy_model(self) -> DiffusionNERModel:
+        """The model itself, inside of what adapters put around it."""
+        return next(module for module in self.model.modules() if isinstance(module, DiffusionNERModel))
 
     def compute_loss(
         self,
@@ -59,37 +65,39 @@ class DiffusionNERTrainer(SpanNERTrainer):
         num_items_in_batch: Tensor | int | None = None,
     ) -> Any:
         """Loss of a batch, with the noise of the present step."""
-        self.model.training_seed = (self.args.seed << 31) + self.state.global_step
-        return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        noisy_model = self.noisy_model
+        noisy_model.training_seed = (self.args.seed << 31) + self.state.global_step
+        try:
+            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        finally:
+            noisy_model.training_seed = None  # other loops draw their own noise
 
-    def create_scheduler(self, num_training_steps: int, optimizer: Optimizer | None = None) -> LRScheduler:
-        """The plain schedule, with 0 for the encoder in the first `freeze_encoder_epochs`.
+    def set_initial_training_values(self, args: TrainingArguments, dataloader: DataLoader) -> Any:
+        """Numbers of epochs and steps, as in `Trainer`.
 
-        A rate of 0 keeps all processes in step, which switching gradients off does not.
+        Raises:
+            ValueError: If the encoder would be frozen until the end.
         """
-        scheduler = super().create_scheduler(num_training_steps, optimizer)
-        if self.args.freeze_encoder_epochs == 0:
-            return scheduler
-        if not isinstance(scheduler, LambdaLR):
+        values = super().set_initial_training_values(args, dataloader)
+        steps_an_epoch, max_steps = values[1], values[-1]
+        frozen = self.args.freeze_encoder_epochs
+        if frozen and frozen * steps_an_epoch >= max_steps:
             raise ValueError(
-                "freeze_encoder_epochs needs a schedule that is a function of the step, such as linear, "
-                f"got lr_scheduler_type = {self.args.lr_scheduler_type}"
+                f"freeze_encoder_epochs must be below the {max_steps / steps_an_epoch:.4g} epochs that are trained, "
+                f"or 0 to train the encoder from the start, got {frozen}"
             )
-        num_frozen = num_training_steps * self.args.freeze_encoder_epochs / self.args.num_train_epochs
-        encoder_parameters = {id(parameter) for parameter in self.model.word_encoder.encoder.parameters()}
-        groups = scheduler.optimizer.param_groups
-        factors = [
-            frozen_first(factor, num_frozen) if id(group["params"][0]) in encoder_parameters else factor
-            for factor, group in zip(scheduler.lr_lambdas, groups, strict=True)
-        ]
-        self.lr_scheduler = LambdaLR(scheduler.optimizer, factors)
-        return self.lr_scheduler
+        return values
 
+    def training_step(
+        self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Tensor | int | None = None
+    ) -> Tensor:
+        """Gradients of a batch, without those of the encoder in the first `freeze_encoder_epochs`.
 
-def frozen_first(factor: Any, num_frozen: float) -> Any:
-    """A schedule that is 0 before step `num_frozen` and the given one from there on."""
-
-    def factor_at(step: int) -> float:
-        return 0.0 if step < num_frozen else factor(step)
-
-    return factor_at
+        They are dropped when all processes have shared them, which keeps these in step; so they neither count in the
+        clipped norm nor fill the optimiser's means.
+        """
+        loss = super().training_step(model, inputs, num_items_in_batch)
+        if cast(float, self.state.epoch) < self.args.freeze_encoder_epochs:
+            for parameter in self.noisy_model.word_encoder.encoder.parameters():
+                parameter.grad = None
+        return loss

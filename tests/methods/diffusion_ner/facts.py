@@ -33,6 +33,7 @@ FACTS = MethodFacts(
         "boundary_loss": "nll",  # it learns soonest
     },
     talkative={"phi": 0.0},
+    short_training={"freeze_encoder_epochs": 0.0},
     none_bias="denoiser.types.2.bias",
     perfect_scores=perfect_scores,
     checkpoint={

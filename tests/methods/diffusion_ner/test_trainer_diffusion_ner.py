@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from transformers import SchedulerType
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase, TrainerCallback
 
-from hf_spanner import SpanNERModel
+from hf_spanner import SpanNERModel, SpanNERTrainingArguments
 from hf_spanner.methods.diffusion_ner.trainer_diffusion_ner import DiffusionNERTrainer, DiffusionNERTrainingArguments
 
 Make = Callable[..., SpanNERModel]
@@ -33,55 +35,120 @@ def test_negative_epochs_are_refused(tmp_path: Path) -> None:
         DiffusionNERTrainingArguments(output_dir=str(tmp_path), freeze_encoder_epochs=-1)
 
 
-@pytest.mark.parametrize("warmup", [0, 0.5])
-def test_encoder_rate_is_zero_in_the_frozen_epochs_and_plain_after_them(
-    model: SpanNERModel, trainer_for: MakeTrainer, rows: list, warmup: float
+def encoder_of(model: SpanNERModel) -> dict[str, Tensor]:
+    return {name: value.clone() for name, value in model.word_encoder.encoder.named_parameters()}
+
+
+class Watch(TrainerCallback):
+    """Notes after each step whether the encoder has moved, and the norm of the gradients before they are clipped."""
+
+    def __init__(self, model: SpanNERModel) -> None:
+        self.model, self.last, self.has_moved = model, encoder_of(model), []
+        self.norms: list[float] = []
+
+    def on_pre_optimizer_step(self, *_: Any, **__: Any) -> None:
+        gradients = [parameter.grad for parameter in self.model.parameters() if parameter.grad is not None]
+        self.norms.append(torch.stack([gradient.norm() for gradient in gradients]).norm().item())
+
+    def on_step_end(self, *_: Any, **__: Any) -> None:
+        now = encoder_of(self.model)
+        self.has_moved.append(any(not torch.equal(value, self.last[name]) for name, value in now.items()))
+        self.last = now
+
+
+@pytest.mark.parametrize(
+    ("length", "num_frozen"),
+    [
+        ({"num_train_epochs": 2, "freeze_encoder_epochs": 1}, 3),
+        ({"num_train_epochs": 2, "freeze_encoder_epochs": 0.5}, 2),
+        ({"max_steps": 5, "freeze_encoder_epochs": 1}, 3),
+        ({"max_steps": 2, "freeze_encoder_epochs": 0}, 0),
+        ({"max_steps": 4, "freeze_encoder_epochs": 1, "gradient_accumulation_steps": 2}, 2),
+    ],
+)
+def test_the_encoder_is_frozen_for_its_epochs_and_learns_after_them(
+    model: SpanNERModel, trainer_for: MakeTrainer, rows: list, length: dict[str, float], num_frozen: int
 ) -> None:
-    """It is 0 for six of twelve steps, half of the one epoch, and then it is the head's."""
-    trainer = trainer_for(model, rows, freeze_encoder_epochs=0.5, learning_rate=1e-3, warmup_steps=warmup)
-    trainer.create_optimizer_and_scheduler(12)
-    encoder_ids = {id(parameter) for parameter in trainer.model.word_encoder.encoder.parameters()}
-    rates: dict[bool, list[set[float]]] = {True: [], False: []}
-    for _ in range(12):
-        for is_encoder, rates_of_kind in rates.items():
-            rates_of_kind.append(
-                {
-                    group["lr"]
-                    for group in trainer.optimizer.param_groups
-                    if (id(group["params"][0]) in encoder_ids) == is_encoder
-                }
-            )
-        trainer.optimizer.step()
-        trainer.lr_scheduler.step()
-    assert rates[True][:6] == [{0.0}] * 6
-    assert rates[True][6:] == rates[False][6:]
-    assert max(rate for rates_of_step in rates[False][:6] for rate in rates_of_step) == pytest.approx(
-        1e-3 if warmup == 0 else 1e-3 * 5 / 6
-    )
+    """Five rows in twos are three steps an epoch, or two steps of two batches; half an epoch is two of three steps."""
+    trainer = trainer_for(
+        model, rows, per_device_train_batch_size=2, warmup_steps=0, learning_rate=1e-3, logging_steps=1,
+        logging_strategy="steps", **length,
+    )  # fmt: skip
+    watch = Watch(model)
+    trainer.add_callback(watch)
+    head = {name: value.clone() for name, value in model.denoiser.named_parameters()}
+    trainer.train()
+    assert watch.has_moved == [False] * num_frozen + [True] * (len(watch.has_moved) - num_frozen)
+    assert any(not torch.equal(value, head[name]) for name, value in model.denoiser.named_parameters())
 
 
-def test_frozen_encoder_keeps_its_weights_while_the_head_learns(
+def test_a_frozen_encoder_counts_neither_in_the_clipped_norm_nor_in_the_means_of_the_optimiser(
     tiny_model: Make, trainer_for: MakeTrainer, rows: list
 ) -> None:
-    changed = {}
-    for frozen in (0, 1, 0.5):
-        model = tiny_model("diffusion_ner")
-        before = {name: value.clone() for name, value in model.named_parameters()}
-        arguments = {"per_device_train_batch_size": 2, "warmup_steps": 0, "learning_rate": 1e-3}
-        trainer_for(model, rows, freeze_encoder_epochs=frozen, **arguments).train()
-        moved = {name for name, value in model.named_parameters() if not torch.equal(value, before[name])}
-        changed[frozen] = any(name.startswith("word_encoder.encoder") for name in moved)
-        assert any(name.startswith("denoiser") for name in moved)
-    assert changed == {0: True, 1: False, 0.5: True}
+    """The norm of a frozen step is that of the head's gradients in the same step without freezing."""
+    norms = []
+    for frozen in (0, 1):
+        model = tiny_model("diffusion_ner", encoder_dropout=0.0)
+        trainer = trainer_for(
+            model, rows, per_device_train_batch_size=5, warmup_steps=0, max_steps=2, freeze_encoder_epochs=frozen
+        )
+        step = trainer.training_step
+        watch = Watch(model)
+        trainer.add_callback(watch)
+        of_head: list[float] = []
+
+        def training_step(*args: Any, model: Any = model, step: Any = step, of_head: list = of_head) -> Any:
+            loss = step(*args)
+            named = model.named_parameters()
+            gradients = [p.grad for name, p in named if not name.startswith("word_encoder.encoder.")]
+            of_head.append(torch.stack([gradient.norm() for gradient in gradients]).norm().item())
+            return loss
+
+        trainer.training_step = training_step
+        trainer.train()
+        norms.append((watch.norms[0], of_head[0]))
+        moments = [
+            id(parameter) in map(id, trainer.optimizer.state) for parameter in model.word_encoder.encoder.parameters()
+        ]
+        assert any(moments)  # the second step is free in both
+        steps = {int(trainer.optimizer.state[p]["step"]) for p in model.parameters() if p in trainer.optimizer.state}
+        assert steps == ({2} if frozen == 0 else {1, 2})
+    (free_norm, free_head), (frozen_norm, frozen_head) = norms
+    assert frozen_norm == pytest.approx(frozen_head) == pytest.approx(free_head)
+    assert free_norm > frozen_norm
 
 
-def test_a_schedule_that_is_no_function_of_the_step_cannot_be_frozen(
+@pytest.mark.parametrize(
+    ("length", "trained"), [({}, "1 epochs"), ({"num_train_epochs": 3}, "3 epochs"), ({"max_steps": 5}, "1.667 epochs")]
+)
+def test_an_encoder_that_would_never_learn_is_refused_before_training(
+    model: SpanNERModel, trainer_for: MakeTrainer, rows: list, length: dict[str, float], trained: str
+) -> None:
+    """The default of five frozen epochs is of the paper's hundred."""
+    arguments = {"per_device_train_batch_size": 2, "freeze_encoder_epochs": 5.0, **length}
+    before = encoder_of(model)
+    with pytest.raises(ValueError, match=f"freeze_encoder_epochs must be below the {trained} that are trained"):
+        trainer_for(model, rows, **arguments).train()
+    assert all(torch.equal(value, before[name]) for name, value in encoder_of(model).items())
+
+
+def test_a_loop_of_ones_own_draws_new_noise_after_a_training(
     model: SpanNERModel, trainer_for: MakeTrainer, rows: list
 ) -> None:
     trainer = trainer_for(model, rows)
-    trainer.args.lr_scheduler_type = SchedulerType.REDUCE_ON_PLATEAU
-    with pytest.raises(ValueError, match="freeze_encoder_epochs needs a schedule"):
-        trainer.create_optimizer_and_scheduler(4)
+    trainer.train()
+    assert model.training_seed is None
+    batch = trainer.span_collator(rows)
+    first, second = (model.train()(**batch).path[:, 0] for _ in range(2))
+    assert not torch.equal(first, second)
+
+
+def test_arguments_of_other_methods_are_refused(
+    model: SpanNERModel, tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+) -> None:
+    args = SpanNERTrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to="none")
+    with pytest.raises(ValueError, match="must be DiffusionNERTrainingArguments, got SpanNERTrainingArguments"):
+        DiffusionNERTrainer(model=model, args=args, processing_class=tokenizer)
 
 
 def test_noise_follows_from_the_seed_and_the_step(tiny_model: Make, trainer_for: MakeTrainer, rows: list) -> None:
@@ -107,7 +174,8 @@ def test_training_logs_the_share_of_matched_spans(
     tiny_model: Make, trainer_for: MakeTrainer, rows: list, repeat_targets: bool
 ) -> None:
     """Five rows have 3, 3, 0, 3 and 1 gold spans and 12 noisy ones each: 10 / 60 are matched, or all 12 of 4 rows."""
-    trainer = trainer_for(tiny_model("diffusion_ner", repeat_targets=repeat_targets), rows)
+    model = tiny_model("diffusion_ner", repeat_targets=repeat_targets)
+    trainer = trainer_for(model, rows)
     trainer.train()
     logged = next(entry for entry in trainer.state.log_history if "matched_share" in entry)
     assert logged["matched_share"] == pytest.approx(0.8 if repeat_targets else 1 / 6)
