@@ -20,14 +20,14 @@ from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, EvalLoopOutput
 from transformers.utils import logging
 
-from hf_spanner.core.modeling_span_ner import TOTAL, SpanNERModel, SpanNEROutput
+from hf_spanner.core.modeling_span_ner import SpanNERModel, SpanNEROutput
 from hf_spanner.core.overlap import resolve_overlaps
 from hf_spanner.core.prediction import TextReader
 from hf_spanner.core.spans import legal_gold, pack_spans, unpack_spans
-from hf_spanner.metrics.span_ner.scoring import score_spans
 from hf_spanner.training.arguments import SpanNERTrainingArguments
 from hf_spanner.training.collator import SpanNERCollator
 from hf_spanner.training.library_trainer import LibraryTrainer, forget_preparation, use_one_device
+from hf_spanner.training.logged_numbers import logged_parts, span_metrics
 from hf_spanner.training.progress import replace_progress
 from hf_spanner.training.resume import check_writable, is_complete, last_complete_checkpoint
 from hf_spanner.training.windows import EvaluationWindows, lasting_rows, training_windows, window_rows
@@ -383,30 +383,3 @@ class SpanNERTrainer(LibraryTrainer):
                 **settings,
             )
         return self.optimizer
-
-
-def logged_parts(means: Mapping[str, float]) -> dict[str, float]:
-    """The parts of the loss to log, from their means: a ratio where there is a total, left out where the total is 0."""
-    totals = {name.removeprefix(TOTAL): mean for name, mean in means.items() if name.startswith(TOTAL)}
-    logged = {name: mean for name, mean in means.items() if not name.startswith(TOTAL) and totals.get(name) != 0}
-    return {name: mean / totals.get(name, 1.0) for name, mean in logged.items()}
-
-
-def span_metrics(predicted: list, gold: list) -> dict[str, float]:
-    """Flat numbers for the log: strict, macro and boundary F1, ECE if it is defined, counts, and F1 of each label."""
-    scores = score_spans(predicted, gold)
-    flat = {name.removeprefix("overall_"): scores[name] for name in LOGGED_SCORES if scores[name] is not None}
-    return flat | {f"f1_{label}": label_scores["f1"] for label, label_scores in scores["per_label"].items()}
-
-
-LOGGED_SCORES = (
-    "overall_f1",
-    "overall_precision",
-    "overall_recall",
-    "overall_ece",
-    "macro_f1",
-    "boundary_f1",
-    "num_gold",
-    "num_predicted",
-    "num_correct",
-)

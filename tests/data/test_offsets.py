@@ -59,7 +59,12 @@ def test_words_of_one_character_need_no_choice(reading):
 
 
 def test_words_are_found_in_a_text_that_only_blanks_part():
-    assert offsets_of_words("Ana's  caf\u00e9 .", ["Ana", "'s", "caf\u00e9", "."]) == [(0, 3), (3, 5), (7, 11), (12, 13)]
+    assert offsets_of_words("Ana's  caf\u00e9 .", ["Ana", "'s", "caf\u00e9", "."]) == [
+        (0, 3),
+        (3, 5),
+        (7, 11),
+        (12, 13),
+    ]
     assert offsets_of_words("a b", ["a"]) is offsets_of_words("a b", ["a", "b", "c"]) is None
     assert offsets_of_words("a, b", ["a", "b"]) is None
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from hf_spanner import SpanNERModel, SpanNEROutput
 from hf_spanner.methods.bopn.loss_bopn import offset_names, offset_targets
 from hf_spanner.methods.bopn.trainer_bopn import BOPNTrainer, BOPNTrainingArguments
-from hf_spanner.training.trainer import logged_parts
+from hf_spanner.training.logged_numbers import logged_parts
 
 ROW = {"tokens": ["a"] * 6, "entities": [{"start": 1, "end": 3, "label": "PER"}]}
 LONE = {"tokens": ["a"], "entities": [{"start": 0, "end": 1, "label": "PER"}]}

@@ -1,0 +1,32 @@
+"""The numbers that a training logs: parts of its loss, and scores of its evaluations."""
+
+from collections.abc import Mapping
+
+from hf_spanner.core.modeling_span_ner import TOTAL
+from hf_spanner.metrics.span_ner.scoring import score_spans
+
+LOGGED_SCORES = (
+    "overall_f1",
+    "overall_precision",
+    "overall_recall",
+    "overall_ece",
+    "macro_f1",
+    "boundary_f1",
+    "num_gold",
+    "num_predicted",
+    "num_correct",
+)
+
+
+def logged_parts(means: Mapping[str, float]) -> dict[str, float]:
+    """The parts of the loss to log, from their means: a ratio where there is a total, left out where the total is 0."""
+    totals = {name.removeprefix(TOTAL): mean for name, mean in means.items() if name.startswith(TOTAL)}
+    logged = {name: mean for name, mean in means.items() if not name.startswith(TOTAL) and totals.get(name) != 0}
+    return {name: mean / totals.get(name, 1.0) for name, mean in logged.items()}
+
+
+def span_metrics(predicted: list, gold: list) -> dict[str, float]:
+    """Flat numbers for the log: strict, macro and boundary F1, ECE if it is defined, counts, and F1 of each label."""
+    scores = score_spans(predicted, gold)
+    flat = {name.removeprefix("overall_"): scores[name] for name in LOGGED_SCORES if scores[name] is not None}
+    return flat | {f"f1_{label}": label_scores["f1"] for label, label_scores in scores["per_label"].items()}
