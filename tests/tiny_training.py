@@ -8,7 +8,7 @@ from method_facts import facts_of
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
-from hf_spanner import SpanNERModel, SpanNERTrainer
+from hf_spanner import SpanNERModel, SpanNERTrainer, SpanNERTrainingArguments
 from hf_spanner.core.spans import named_span
 from hf_spanner.methods import trainer_of, training_arguments_of
 from hf_spanner.metrics.span_ner.scoring import score_spans
@@ -72,3 +72,30 @@ def f1(model: SpanNERModel, batch: dict[str, Tensor], rows: Rows) -> float:
     model.train()
     predicted = [[named_span(span, model.config.id2label) for span in spans] for spans in decoded]
     return score_spans(predicted, [sentence["entities"] for sentence in rows])["overall_f1"]
+
+
+TRAINER_ARGUMENTS = ("train_dataset", "eval_dataset", "compute_metrics", "model_init")
+
+
+def trainer_for(
+    model: SpanNERModel | None, tokenizer: PreTrainedTokenizerBase, folder: Path, **arguments: Any
+) -> SpanNERTrainer:
+    trainer_arguments = {name: arguments.pop(name) for name in TRAINER_ARGUMENTS if name in arguments}
+    settings = {"report_to": "none", "use_cpu": True, "disable_tqdm": True, "num_train_epochs": 1, **arguments}
+    if "eval_dataset" not in trainer_arguments:
+        settings = {"eval_strategy": "no", "save_strategy": "no", "load_best_model_at_end": False, **settings}
+    args = SpanNERTrainingArguments(output_dir=str(folder), **settings)
+    return SpanNERTrainer(model=model, args=args, processing_class=tokenizer, **trainer_arguments)
+
+
+def long_row(length: int = 60) -> dict[str, Any]:
+    words = ["Ana", "met", "Bo", "in", "Oslo"] * (length // 5)
+    entities = [{"start": 5 * i, "end": 5 * i + 1, "label": "PER"} for i in range(length // 5)]
+    return {"tokens": words, "entities": entities}
+
+
+def biased(model: SpanNERModel) -> SpanNERModel:
+    """Make every span likely to be of some type, as in a model before training."""
+    with torch.no_grad():
+        model.biaffine.bias[:-1] += 5.0
+    return model
