@@ -1,7 +1,9 @@
-"""JSON lines: each line is one record."""
+"""JSON lines, where each line is one record, and JSON arrays, where each item is."""
 
 import json
+import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -9,36 +11,91 @@ from hf_spanner.data.lines import text_lines
 from hf_spanner.data.policy import Reading
 from hf_spanner.data.schema import Problem
 
+LINES = "one JSON object a line, or one array of objects in the whole file"
+BLANKS = " \t\n\r"  # of JSON
+NO_BLANK = re.compile(rf"[^{BLANKS}]")
+
 
 def json_records(path: Path, reading: Reading) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Records of a JSON lines file, each with its place; blank lines hold none.
+    """Records of a file of JSON lines, read line by line, or of one array, read at once; blank lines hold none.
 
     Args:
         path: The file.
         reading: Options and report.
 
     Yields:
-        "file, line n" and the record.
+        "file, line n" and the record; of an array, the line in which the record begins.
 
     Raises:
-        ValueError: If a line is not a JSON object in valid Unicode, or an object in it holds a key twice, unless such
-            lines are dropped.
+        ValueError: If a record is not a JSON object in valid Unicode, or an object in it holds a key twice, unless such
+            records are dropped; if an array is broken, since nobody can tell where its next item begins.
     """
-    for number, line in text_lines(path):
-        if not line.strip():
-            continue
+    lines = ((number, line) for number, line in text_lines(path) if line.strip())
+    first = next(lines, None)
+    if first is None:
+        return
+    items = chain([first], lines)
+    if first[1].lstrip(BLANKS).startswith("["):
+        texts = [line for _, line in text_lines(path)]
+        items = _items("\n".join(texts), str(path)) if _is_array(texts) else items
+    for number, text in items:
         place = f"{path}, line {number}"
         try:
-            record = DECODER.decode(line)
-            if "\\u" in line:  # an escape may hold half of a character, which no UTF-8 file can
+            record = DECODER.decode(text)
+            if "\\u" in text:  # an escape may hold half of a character, which no UTF-8 file can
                 json.dumps(record, ensure_ascii=False).encode("utf-8")
         except (ValueError, RecursionError) as error:
-            reading.refuse_row(place, Problem("JSON", "line", line, f"one JSON object a line ({error})"))
+            reading.refuse_row(place, Problem("JSON", "line", text, f"{LINES} ({error})"))
             continue
         if isinstance(record, dict):
             yield place, record
         else:
-            reading.refuse_row(place, Problem("JSON", "line", line, "one JSON object a line"))
+            reading.refuse_row(place, Problem("JSON", "line", text, LINES))
+
+
+def _is_array(lines: list[str]) -> bool:
+    """Whether the lines of a file are one array: the last ends it, the first does not, unless it is the only one."""
+    first, *others = [line for line in lines if line.strip()]
+    if not (others or [first])[-1].rstrip(BLANKS).endswith("]"):
+        return False
+    try:
+        json.loads(first)
+    except (ValueError, RecursionError):
+        return True
+    return not others
+
+
+def _items(text: str, path: str) -> Iterator[tuple[int, str]]:
+    """The items of a JSON array as texts, each with the number of the line in which it begins.
+
+    Raises:
+        ValueError: If the array is broken; the message names file and line.
+    """
+    start, number, counted = _after_blanks(text, text.index("[") + 1), 1, 0
+    separator = "," if text[start] != "]" else "]"
+    end = start
+    while separator == ",":
+        start = _after_blanks(text, start)
+        number, counted = number + text.count("\n", counted, start), start
+        try:
+            _, end = json.JSONDecoder().raw_decode(text, start)
+        except (ValueError, RecursionError) as error:
+            line = text.count("\n", 0, error.pos) + 1 if isinstance(error, json.JSONDecodeError) else number
+            raise ValueError(f"{path}, line {line}: {Problem('JSON', 'array', text[start:], str(error))}") from error
+        yield number, text[start:end]
+        end = _after_blanks(text, end)
+        separator, start = text[end : end + 1], end + 1
+    if separator != "]" or text[end + 1 :].strip(BLANKS):
+        line = text.count("\n", 0, end) + 1
+        raise ValueError(
+            f"{path}, line {line}: {Problem('JSON', 'array', text[end:], 'items with commas, and one end')}"
+        )
+
+
+def _after_blanks(text: str, place: int) -> int:
+    """The next place that holds no blank."""
+    match = NO_BLANK.search(text, place)
+    return len(text) if match is None else match.start()
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
