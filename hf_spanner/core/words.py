@@ -9,6 +9,7 @@ plain symbol per character, so that one linear pattern serves every script.
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from html.entities import name2codepoint
 
 # Symbols of the shape. Printable ASCII stands for itself, the rest of Unicode for one of these.
 UPPER, LETTER, DIGIT, BLANK = "\u00c0", "\u00e0", "0", " "
@@ -82,6 +83,8 @@ NUMBER_ABBREVIATIONS = frozenset("art ch fig figs no nos nr op p pp sec vol vols
 _L, _W, _LOW, _UP = r"[A-Za-z\u00c0\u00e0]", r"[A-Za-z0-9\u00c0\u00e0]", r"[a-z\u00e0]", r"[A-Z\u00c0]"
 _HIDDEN = f"{MARK}{LINKER}{INVISIBLE_MARK}{JOINER}{FORMAT}"
 _BOUND = f"{FORMAT}*[{MARK}{LINKER}{INVISIBLE_MARK}{JOINER}]"
+# What follows the & of an HTML entity that stands inside a word; at the start of a word any name will do.
+_ENTITY = rf"(?:\x23\d{{1,7}}|\x23[xX][0-9A-Fa-f]{{1,6}}|{'|'.join(sorted(name2codepoint))});"
 HIDDEN = re.compile(f"[{_HIDDEN}]")
 # A character with all that is bound to it; format characters and stray invisible marks are left out.
 ATOM = re.compile(
@@ -113,7 +116,7 @@ def _pattern(sign: str, hyphen: str, tail: str) -> re.Pattern[str]:
             (?:(?<![\w)\]%.]){sign}?\.?(?=\d))?{_W}+
             (?:(?:(?<=\d)[.,:/](?=\d)
                 | (?<={_L})\.(?={_W})(?!(?<={_LOW}\.){_UP}{_LOW})
-                | '(?={_L}) | (?<={_L})&(?={_L}) | _+(?={_W}) | {MIDDLE}(?={_L}) {hyphen}
+                | '(?={_L}) | (?<={_L})&(?={_L})(?!{_ENTITY}) | _+(?={_W}) | {MIDDLE}(?={_L}) {hyphen}
               ){_W}+)*
             (?:\.(?![\w.]) {tail})?
           )
