@@ -65,7 +65,7 @@ def logged_entries(path: Path) -> list[dict[str, Any]]:
     """`log_history` of a state, checked to be a list of objects."""
     try:
         state = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} must be JSON in UTF-8, got {error}") from error
     entries = state.get("log_history") if isinstance(state, dict) else None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):

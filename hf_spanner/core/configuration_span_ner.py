@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, cast
 
+from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
 from transformers.models.auto.modeling_auto import MODEL_MAPPING
@@ -92,7 +93,13 @@ class SpanNERConfig(CheckedFields, PreTrainedConfig):
         unknown = sorted(set(kwargs) - set(PreTrainedConfig().to_dict()) - KNOWN_TO_THE_LIBRARY)
         if unknown:
             logger.warning_once(f"{type(self).__name__} does not know {', '.join(unknown)}; kept without effect")
-        super().__post_init__(**kwargs)
+        encoder = self.encoder_config
+        if encoder is not None and not isinstance(encoder, dict | PreTrainedConfig):
+            raise ValueError(f"encoder_config must be a configuration or a dict of its values, got {encoder!r:.200}")
+        try:
+            super().__post_init__(**kwargs)
+        except StrictDataclassError as error:  # of the encoder: the fields here have rules of their own
+            raise ValueError(f"encoder_config: {' '.join(str(error).split())}") from error
         self._check_version()
         label2id = {label: index for index, label in cast(dict[int, str], self.id2label).items()}
         if has_label2id and self.label2id != label2id:

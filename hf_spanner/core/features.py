@@ -46,7 +46,7 @@ class WordTokenizer:
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, max_word_tokens: int) -> None:
-        if not tokenizer.is_fast:
+        if not (isinstance(tokenizer, PreTrainedTokenizerBase) and tokenizer.is_fast):
             raise ValueError(f"a fast tokenizer is needed to align words with tokens, got {type(tokenizer).__name__}")
         attributes = cast(Any, tokenizer)  # the base class does not declare those of fast tokenizers
         self.backend = deepcopy(attributes.backend_tokenizer)

@@ -54,7 +54,7 @@ def column_rows(path: Path, reading: Reading) -> Iterator[Row]:
         Rows in file order.
 
     Raises:
-        ValueError: For a line with a carriage return inside, too few or another number of columns, an empty word, an
+        ValueError: For a line with a carriage return inside, too few or another number of columns, an
             unknown or ill-formed tag, as the options say; where the column of the words numbers them, in any case.
     """
     sentences = _numbers_refused(_sentences(path, reading), path, reading)
@@ -178,14 +178,13 @@ def _sentence(
             allowed = f'{width} columns; delimiter="tab" keeps blanks in words'
             allowed += comments if line.startswith(COMMENT_SIGN) else ""
             problem = Problem("number of columns", "line", line, allowed)
-        elif not fields[token_column]:
-            problem = Problem("empty word", "word", fields[token_column], "at least one character")
         if problem is not None:
             reading.refuse_row(f"{path}, line {number}", problem)
             return None
         sentence.words.append(fields[token_column])
         sentence.tags.append(fields[tag_column].strip())
         sentence.lines.append(number)
+    reading.count_empty_words(sentence.words, f"{path}, line {sentence.lines[0]}")
     return sentence
 
 

@@ -125,6 +125,12 @@ class Reading:
         self.refuse(place, problem)
         self.report.num_dropped_rows += 1
 
+    def count_empty_words(self, words: Iterable[str], place: str) -> None:
+        """Count the empty words of a row; they are kept."""
+        for index, word in enumerate(words):
+            if not word:
+                self.report.count("kept, empty word", f"{place}: word {index}")
+
     def clean_label(self, label: str, place: str) -> str:
         """The label without blanks at its edges, which are counted."""
         stripped = label.strip()

@@ -114,6 +114,7 @@ def _word_row(
     if problem is not None:
         reading.refuse_row(place, problem)
         return None
+    reading.count_empty_words(words[0], place)
     truths: dict[str, list[Entity] | None] = {}
     for field in words_fields:
         spans_field = WORDS_FIELDS[field]

@@ -76,14 +76,16 @@ def entity_problem(start: object, end: object, label: object, *, length: int, un
 
 
 def words_problem(words: object, *, field: str = "tokens") -> Problem | None:
-    """First thing wrong with a list of words, or None. An empty list is a sentence without words and allowed."""
+    """First thing wrong with a list of words, or None.
+
+    An empty list is a sentence without words and allowed. So is an empty word: it keeps its place, so that the offsets
+    after it stay true, and gives the model nothing to read.
+    """
     if not isinstance(words, list):
         return Problem("type", field, words, "a list of strings")
     for index, word in enumerate(words):
         if not isinstance(word, str):
             return Problem("type", f"{field}[{index}]", word, "a string")
-        if not word:
-            return Problem("empty word", f"{field}[{index}]", word, "at least one character")
     return None
 
 

@@ -12,6 +12,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from hf_spanner.core.calibration import PARAMETERS
+from hf_spanner.data.lines import decoded
 from hf_spanner.data.readers import load_rows
 from hf_spanner.methods import METHODS, training_arguments_of
 from hf_spanner.training.arguments import SpanNERTrainingArguments
@@ -183,6 +184,8 @@ def plain_yaml(text: str, source: str) -> Any:
         return YAML(typ="safe", pure=True).load(text)
     except MarkedYAMLError as error:
         raise ValueError(f"{source} is not plain YAML, line {error.problem_mark.line + 1}: {error.problem}") from error
+    except RecursionError as error:
+        raise ValueError(f"{source} is not plain YAML that can be read: it is nested too deeply") from error
     except YAMLError as error:
         raise ValueError(f"{source} is not plain YAML: {error}") from error
 
@@ -190,7 +193,7 @@ def plain_yaml(text: str, source: str) -> Any:
 def _merged_values(chain: Sequence[Path]) -> dict[str, Any]:
     """Values of the last file of a chain, laid over those of its base; each file of the chain is the base before it."""
     path = chain[-1]
-    values = plain_yaml(path.read_text(encoding="utf-8"), str(path))
+    values = plain_yaml(decoded(path.read_bytes(), str(path)), str(path))
     if not isinstance(values, dict):
         raise ValueError(f"{path} must hold keys and values, got {type(values).__name__}")
     _check_sections(values, path)

@@ -69,6 +69,6 @@ def is_complete(checkpoint: Path) -> bool:
     """Whether the file that is written last is there and whole."""
     try:
         json.loads((checkpoint / TRAINER_STATE_NAME).read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # absent, unreadable, cut off or no text
+    except (OSError, ValueError, RecursionError):  # absent, unreadable, cut off, no text or nested without end
         return False
     return True

@@ -13,6 +13,7 @@ from datasets import Dataset, Features, List, Value
 from hf_spanner.core.features import Window
 from hf_spanner.core.prediction import ReadableText, TextReader, merge_windows
 from hf_spanner.core.spans import named_span
+from hf_spanner.data.annotated import annotated_rows
 
 ENTITY = {"start": Value("int32"), "end": Value("int32"), "label": Value("string")}
 WINDOW_FEATURES = Features(
@@ -72,7 +73,8 @@ def window_rows(
     owner cannot hold lies whole in no window, so what is lost is the same for training and for prediction.
 
     Args:
-        rows: Rows with `tokens`, `entities` and optionally `document` (needed for context).
+        rows: Rows with `tokens`, `entities` and optionally `document` (needed for context), or in another form that
+            `load_rows` reads, such as `tokens` and `ner_tags`.
         reader: The model's reader.
         label2id: The labels that the model knows.
 
@@ -83,7 +85,7 @@ def window_rows(
         ValueError: If there are no rows, or an entity lies outside its row.
     """
     report = WindowReport()
-    rows = list(rows)
+    rows = list(annotated_rows(rows))
     if not rows:
         raise ValueError("rows must hold at least one row, got none")
     texts = reader.texts([row["tokens"] for row in rows], [row.get("document") for row in rows])
@@ -109,14 +111,14 @@ class EvaluationWindows(torch.utils.data.Dataset):
     They depend on the tokenizer and the sizes of windows alone, so one cut serves every evaluation of the rows.
 
     Args:
-        rows: Rows with `tokens` and `entities`.
+        rows: Rows as in `window_rows`.
         reader: The model's reader.
         label2id: The labels that the model knows.
     """
 
     def __init__(self, rows: Iterable[Mapping[str, Any]], reader: TextReader, label2id: Mapping[str, int]) -> None:
         self.rows = rows
-        kept = list(rows)
+        kept = list(annotated_rows(rows))
         windows, self.report = window_rows(kept, reader, label2id)
         self.windows = sorted(windows, key=lambda window: -window["length"])  # padding is the largest cost
         self.gold = [list(row["entities"]) for row in kept]

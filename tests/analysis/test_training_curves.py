@@ -106,3 +106,10 @@ def test_a_malformed_file_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "trainer_state.json").write_bytes(content)
     with pytest.raises(ValueError, match=r"trainer_state\.json"):
         training_curves(tmp_path)
+
+
+@pytest.mark.parametrize("text", ['{"cut', "[" * 100_000, '{"log_history": ' + "[" * 100_000])
+def test_a_state_that_is_cut_or_nested_without_end_is_an_error_with_its_file(tmp_path: Path, text: str) -> None:
+    (tmp_path / "trainer_state.json").write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"trainer_state\.json must be JSON in UTF-8"):
+        training_curves(tmp_path)

@@ -100,6 +100,12 @@ HOSTILE = [
     ({"encoder_config": {"model_type": "bert", "max_position_embeddings": 2}}, "window_size"),
     ({"window_size": 8, "window_overlap": 8}, "window_overlap"),
     ({"num_encoder_layers": 13}, "num_encoder_layers"),
+    *[
+        ({"encoder_config": {"model_type": "bert", size: value}}, f"encoder_config: .*{size}")
+        for size in ("hidden_size", "vocab_size", "num_hidden_layers", "max_position_embeddings")
+        for value in ("16", [16], None)
+    ],
+    ({"encoder_config": "bert"}, "encoder_config must be a configuration or a dict of its values, got 'bert'"),
 ]
 
 

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers.pre_tokenizers import ByteLevel
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoTokenizer, BertConfig, PreTrainedTokenizerBase
 
 from hf_spanner.core import features
 from hf_spanner.core.features import (
@@ -111,6 +111,13 @@ def test_slow_tokenizer_is_refused(tokenizer: PreTrainedTokenizerBase, monkeypat
     monkeypatch.setattr(type(tokenizer), "is_fast", False)
     with pytest.raises(ValueError, match="a fast tokenizer is needed"):
         WordTokenizer(tokenizer, 10)
+
+
+def test_what_is_no_tokenizer_is_refused() -> None:
+    """As the library gives it where `tokenizer_class` names a model or a configuration."""
+    for other in (BertConfig(), None):
+        with pytest.raises(ValueError, match=f"a fast tokenizer is needed .* got {type(other).__name__}"):
+            WordTokenizer(cast(Any, other), 10)
 
 
 def test_truncation_and_padding_of_the_tokenizer_are_switched_off(tiny_encoder: Path) -> None:

@@ -68,7 +68,6 @@ def test_packed_tsv_is_cut_at_tabs(tmp_path, reading):
         ("a\nb\n", {}, ["line 1", "missing column"]),
         ("a O\n", {"tag_column": 2}, ["line 1", "missing column"]),
         ("a O\n", {"token_column": 1}, ["line 1", "two different"]),
-        ("a\tO\n\tO\n", {"delimiter": "tab"}, ["line 2", "empty word"]),
         ("Lake Tarn B-LOC\nis O\n", {}, ["line 2", "3 columns", 'delimiter="tab"']),
     ],
 )
@@ -170,3 +169,11 @@ def test_a_column_that_counts_the_words_is_none_of_words(tmp_path, reading):
     with pytest.raises(ValueError, match=r"a.conllu, line 2: token_column is 0 \(word numbers\); .*\['1', '2-3'"):
         sentences(path, reading(on_error="drop"))
     assert sentences(written(tmp_path, "1 O\n2 O\n\n7 O\n"), reading())[0]["tokens"] == ["1", "2"]
+
+
+def test_an_empty_word_keeps_its_place_and_is_counted(tmp_path, reading):
+    counted = reading(delimiter="tab")
+    assert sentences(written(tmp_path, "a\tO\n\tO\nBo\tB-PER\n"), counted) == [
+        {"tokens": ["a", "", "Bo"], "spans": [[2, 3, "PER"]]}
+    ]
+    assert counted.report.counts == {"kept, empty word": 1}

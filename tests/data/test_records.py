@@ -42,7 +42,7 @@ def test_every_form_gives_the_same_row(record, reading):
         ({"text": "a"}, ["fields is ['text'] (form)", "the nearest is text with entities, without entities here"]),
         ({"tokens": ["a"], "entities": {"start": [0], "end": []}}, ["entities is {"]),
         ({"text": "a", "entities": {"start": [0], "end": [1], "label": ["X"], "text": []}}, ["entities is {"]),
-        ({"tokens": ["a", ""], "entities": []}, ["tokens[1]"]),
+        ({"tokens": ["a", None], "entities": []}, ["tokens[1]"]),
         ({"tokens": ["a"], "ner_tags": ["O", "O"]}, ["ner_tags", "1 tags"]),
         ({"tokens": ["a"], "ner_tags": [0]}, ["ner_tags", "ClassLabel"]),
         ({"tokens": ["a"], "entities": [], "document": ["d"]}, ["document is ['d']"]),
@@ -168,3 +168,14 @@ def test_a_surface_in_another_normal_form_is_named_so(text, start, surface, hint
     entity = {"start": start, "end": start + 3, "label": "PER", "text": surface}
     with pytest.raises(ValueError, match=rf"\((surface|range)\).*{hint}"):
         rows_of([{"text": text, "entities": [entity]}], reading())
+
+
+def test_an_empty_word_keeps_its_place_and_is_counted(reading):
+    counted = reading()
+    record = {"tokens": ["Ana", "", "met", "Bo"], "entities": [[3, 4, "PER"]]}
+    tagged = {"tokens": ["", "Bo"], "ner_tags": ["O", "B-PER"]}
+    rows = rows_of([record, tagged, {"text": "a", "entities": []}], counted)
+    assert [row["tokens"] for row in rows] == [record["tokens"], tagged["tokens"], ["a"]]
+    assert [spans_of(row) for row in rows] == [[[3, 4, "PER"]], [[1, 2, "PER"]], []]
+    assert counted.report.counts == {"kept, empty word": 2}
+    assert counted.report.examples["kept, empty word"] == ["f, line 1: word 1", "f, line 2: word 0"]

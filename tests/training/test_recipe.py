@@ -156,6 +156,19 @@ def test_tags_broken_yaml_and_other_shapes_are_refused(write: Write, text: str) 
         Recipe.from_yaml(write(text))
 
 
+@pytest.mark.parametrize("text", ["a: " + "[" * 20_000, "a: " + "{b: " * 20_000, "- " * 20_000])
+def test_yaml_nested_without_end_is_refused_with_its_file(write: Write, text: str) -> None:
+    with pytest.raises(ValueError, match=r"recipe\.yaml is not plain YAML that can be read: it is nested too deeply"):
+        Recipe.from_yaml(write(text))
+
+
+def test_a_recipe_in_another_encoding_is_refused_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_bytes(GOOD.encode() + "# Malm\u00f6".encode("latin-1"))
+    with pytest.raises(ValueError, match=r"recipe\.yaml, line \d+: byte 7 is .*allowed: UTF-8 text"):
+        Recipe.from_yaml(path)
+
+
 def test_a_recipe_lies_over_its_base_and_the_base_of_that(write: Write, tmp_path: Path) -> None:
     """Data, model and training keep what the upper file leaves out, and overrides win over all."""
     write(GOOD)

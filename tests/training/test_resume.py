@@ -31,7 +31,7 @@ def test_neighbours_are_of_like_length() -> None:
 
 
 def test_the_last_complete_checkpoint_is_found(tmp_path: Path) -> None:
-    for step, text in ((2, "{}"), (10, "{}"), (12, '{"cut'), (14, None)):
+    for step, text in ((2, "{}"), (10, "{}"), (12, '{"cut'), (14, None), (16, "[" * 100_000)):
         folder = tmp_path / f"checkpoint-{step}"
         folder.mkdir()
         if text is not None:

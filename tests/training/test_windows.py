@@ -13,7 +13,7 @@ from hf_spanner.core import prediction
 from hf_spanner.core.features import Window, WordTokenizer, plan_windows
 from hf_spanner.core.prediction import TextReader, merge_windows, window_owners
 from hf_spanner.methods.boundary_smoothing import BoundarySmoothingConfig
-from hf_spanner.training.windows import WindowReport, window_rows
+from hf_spanner.training.windows import EvaluationWindows, WindowReport, window_rows
 
 LABELS = {0: "LOC", 1: "ORG", 2: "PER"}
 
@@ -249,3 +249,19 @@ def test_rows_of_several_windows_have_no_context(cut: Cut) -> None:
     windows, _ = cut(rows, 6, 2, 1)
     for window in windows:
         assert bool(window["left_context"] or window["right_context"]) == (window["num_windows"] == 1)
+
+
+def test_rows_with_tags_are_cut_and_evaluated_as_those_with_entities(tokenizer: PreTrainedTokenizerBase) -> None:
+    config = settings_of()
+    tagged = [
+        {"tokens": ["a", "a", "a"], "ner_tags": ["B-PER", "I-PER", "O"]},
+        {"tokens": ["a"], "ner_tags": ["B-LOC"]},
+    ]
+    plain = [row(3, (0, 2, "PER")), row(1, (0, 1, "LOC"))]
+    cut_tagged, cut_plain = (
+        EvaluationWindows(rows, TextReader(tokenizer, config), config.label2id) for rows in (tagged, plain)
+    )
+    assert list(cut_tagged) == list(cut_plain)
+    assert cut_tagged.gold == cut_plain.gold == [source_row["entities"] for source_row in plain]
+    with pytest.raises(ValueError, match=r"^rows, row 0 \(from 0\): ner_tags is .*two truths"):
+        window_rows([tagged[0] | {"entities": []}], TextReader(tokenizer, config), config.label2id)
