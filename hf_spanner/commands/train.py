@@ -29,6 +29,7 @@ from hf_spanner.calibration.fitting import (
     scored_predictions,
 )
 from hf_spanner.commands.options import command_parser
+from hf_spanner.core.text_encoder import SOURCE_ARGUMENTS
 from hf_spanner.core.words import split_words, surface_offsets
 from hf_spanner.data.report import data_report
 from hf_spanner.data.schema import label_set
@@ -138,17 +139,19 @@ def tokenizer_and_model(recipe: Recipe, labels: Sequence[str]) -> tuple[PreTrain
     model_class = METHODS[recipe.method]
     source = recipe.init_from or recipe.encoder_folder
     # words are tokenised one by one, for which byte-level tokenizers need the blank before the first
-    tokenizer = AutoTokenizer.from_pretrained(source, add_prefix_space=True)
+    options = recipe.encoder_options
+    download = {name: value for name, value in options.items() if name in SOURCE_ARGUMENTS}
+    tokenizer = AutoTokenizer.from_pretrained(source, add_prefix_space=True, **download)
     if recipe.init_from is None:
-        return tokenizer, model_class.from_encoder(source, labels=labels, **recipe.model)
+        return tokenizer, model_class.from_encoder(source, labels=labels, **recipe.model | options)
     id2label = dict(enumerate(labels))
     label2id = {label: index for index, label in id2label.items()}
-    saved = model_class.config_class.from_pretrained(source).to_dict()
+    saved = model_class.config_class.from_pretrained(source, **download).to_dict()
     if saved["split_hyphens"] != recipe.data.options["split_hyphens"]:
         raise ValueError(f"model.split_hyphens must be {saved['split_hyphens']}, as the model of init_from reads words")
     saved |= {"calibration": None, "temperature": 1.0, "threshold": 0.0}  # these belonged to other weights
     config = model_class.config_class.from_dict(saved | recipe.model | {"id2label": id2label, "label2id": label2id})
-    return tokenizer, model_class.from_pretrained(source, config=config, ignore_mismatched_sizes=True)
+    return tokenizer, model_class.from_pretrained(source, config=config, ignore_mismatched_sizes=True, **options)
 
 
 def data_notes(rows: Mapping[str, Any], model: SpanNERModel) -> list[str]:

@@ -111,7 +111,7 @@ class SpanNERConfig(CheckedFields, PreTrainedConfig):
         self._check_encoder()
         self.pad_token_id = vars(encoder).get("pad_token_id")
         if self.window_size is None:
-            self.window_size = self._encoder_capacity()
+            self.window_size = self.encoder_capacity()
         if self.window_overlap is None:
             self.window_overlap = max(1, self.window_size // 4)
         self._check_relations()
@@ -268,7 +268,7 @@ class SpanNERConfig(CheckedFields, PreTrainedConfig):
         self._check_named_labels("threshold", self.threshold)
         if self.calibration is not None:
             self._check_calibration(self.calibration)
-        capacity = self._encoder_capacity()
+        capacity = self.encoder_capacity()
         if not 1 <= self.window_size <= capacity:
             raise ValueError(f"window_size must lie in [1, {capacity}] for this encoder, got {self.window_size}")
         layers = self.encoder_config.num_hidden_layers
@@ -300,7 +300,7 @@ class SpanNERConfig(CheckedFields, PreTrainedConfig):
                 f"allowed: {', '.join(cast(dict, self.label2id))}"
             )
 
-    def _encoder_capacity(self) -> int:
+    def encoder_capacity(self) -> int:
         """Tokens of a window: positions of the encoder less two special tokens and prompts."""
         return position_capacity(self.encoder_config) - NUM_SPECIAL_TOKENS - self.num_prompts
 

@@ -35,7 +35,8 @@ class WordTokenizer:
     The tokenizer's backend is copied: the caller's calls switch padding and truncation on and off in the original, and
     threads can share the copy. A vocabulary that holds its special strings as pieces (Unigram) gives the unknown token
     for them. Byte-level tokenizers recognise a word by the blank before it; where a tokenizer adds none to words
-    (ModernBERT's, RoBERTa's without `add_prefix_space`), the blank is added here.
+    (ModernBERT's, RoBERTa's without `add_prefix_space`), the blank is added here. Where there is no padding token
+    (GPT-2, Llama) texts are padded with token 0: the mask hides it from the encoder, so any would do.
 
     Args:
         tokenizer: A fast tokenizer.
@@ -55,6 +56,8 @@ class WordTokenizer:
         self.backend.encode_special_tokens = True
         self.max_word_tokens = max_word_tokens
         self.unknown: int | None = attributes.unk_token_id
+        self.pad_token_id: int = 0 if attributes.pad_token_id is None else attributes.pad_token_id
+        self.num_ids = max(len(tokenizer), 1 + max(attributes.added_tokens_decoder, default=-1))
         self.reserved = set() if self.unknown is None else set(attributes.all_special_ids) - {self.unknown}
         in_words, in_text = tokenizer(["a", "a"], is_split_into_words=True), tokenizer("a a")
         self.needs_blank = in_words["input_ids"] != in_text["input_ids"]

@@ -13,7 +13,7 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from hf_spanner.core.calibration import calibrated_spans, lowest_score
-from hf_spanner.core.configuration_span_ner import SpanNERConfig
+from hf_spanner.core.configuration_span_ner import NUM_SPECIAL_TOKENS, SpanNERConfig
 from hf_spanner.core.features import TokenizedWords, Window, WordTokenizer, pad_features, plan_windows
 from hf_spanner.core.overlap import resolve_overlaps
 from hf_spanner.core.spans import Span
@@ -46,14 +46,17 @@ class TextReader:
 
     Args:
         tokenizer: The model's fast tokenizer.
-        config: `window_size`, `window_overlap` and `context_sentences` of the model.
+        config: `window_size`, `window_overlap` and `context_sentences` of the model, and the sizes of its encoder.
+
+    Raises:
+        ValueError: If tokenizer and encoder do not fit, see `check_tokenizer`.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, config: SpanNERConfig) -> None:
         self.window_size, self.window_overlap = cast(int, config.window_size), cast(int, config.window_overlap)
         self.context_sentences = config.context_sentences
         self.word_tokenizer = WordTokenizer(tokenizer, self.window_overlap)
-        self.pad_token_id = cast(int, tokenizer.pad_token_id)
+        check_tokenizer(self.word_tokenizer, config)
 
     def texts(
         self, words: Sequence[Sequence[str]], documents: Sequence[str | None] | None = None
@@ -98,7 +101,23 @@ class TextReader:
     def batch(self, windows: Sequence[tuple[ReadableText, Window]]) -> dict[str, np.ndarray]:
         """The padded inputs of some windows: `input_ids`, `attention_mask`, `word_index` and `word_mask`."""
         features = [self.word_tokenizer.feature(text.tokens, window, text.left, text.right) for text, window in windows]
-        return pad_features(features, [window.num_words for _, window in windows], self.pad_token_id)
+        return pad_features(features, [window.num_words for _, window in windows], self.word_tokenizer.pad_token_id)
+
+
+def check_tokenizer(tokenizer: WordTokenizer, config: SpanNERConfig) -> None:
+    """Raise a ValueError if the encoder has no vector for some token, or no position for the last of a full window."""
+    if tokenizer.num_ids > config.vocab_size:
+        raise ValueError(
+            f"the tokenizer has {tokenizer.num_ids:,} tokens and the encoder vectors for {config.vocab_size:,}: give "
+            f"the encoder's own tokenizer, or call model.resize_token_embeddings({tokenizer.num_ids}) before training"
+        )
+    num_special = len(tokenizer.prefix) + len(tokenizer.suffix)
+    room = config.encoder_capacity() + NUM_SPECIAL_TOKENS - num_special
+    if cast(int, config.window_size) > room:
+        raise ValueError(
+            f"window_size must be at most {room} with a tokenizer that puts {num_special} special tokens around a "
+            f"text, got {config.window_size}"
+        )
 
 
 def predicted_spans(

@@ -129,8 +129,8 @@ def float_type(dtype: str | torch.dtype | None) -> str | torch.dtype:
     """
     if dtype is None:
         return torch.float32
-    if dtype == "auto" or dtype in DTYPES.values():
-        return dtype
-    if dtype not in DTYPES:
+    if isinstance(dtype, str) and dtype in DTYPES:
+        return DTYPES[dtype]
+    if dtype != "auto" and dtype not in DTYPES.values():
         raise ValueError(f"dtype must be auto or one of {', '.join(DTYPES)}, got {dtype!r}")
-    return DTYPES[cast(str, dtype)]
+    return dtype

@@ -1,7 +1,7 @@
 """Turns rows into the batch that every model takes."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,7 +36,6 @@ class SpanNERCollator:
         max_word_tokens: int = 127,
     ) -> None:
         self.word_tokenizer = WordTokenizer(tokenizer, max_word_tokens)
-        self.pad_token_id = cast(int, tokenizer.pad_token_id)
         self.label2id = dict(label2id)
         self.window_size = window_size
 
@@ -56,7 +55,7 @@ class SpanNERCollator:
             left, right = row.get("left_context") or (), row.get("right_context") or ()
             features.append(self.word_tokenizer.feature(text, Window(0, len(row["tokens"])), left, right))
             num_words.append(len(row["tokens"]))
-        arrays = pad_features(features, num_words, self.pad_token_id)
+        arrays = pad_features(features, num_words, self.word_tokenizer.pad_token_id)
         batch = {name: torch.from_numpy(array) for name, array in arrays.items()}
         if "entities" in rows[0]:
             batch["labels"] = self._labels(rows)

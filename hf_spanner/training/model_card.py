@@ -56,6 +56,8 @@ LEFT_OUT_ARGUMENTS = (
     "run_name",
     "use_cpu",
 )
+# What of an encoder's loading belongs to the run; where its files are kept and who asks for them does not.
+CARD_OPTIONS = ("revision", "dtype", "attn_implementation", "trust_remote_code")
 METRICS = (
     ("f1", "Strict F1", "overall_f1"),
     ("precision", "Strict precision", "overall_precision"),
@@ -199,6 +201,8 @@ def recipe_text(recipe: Recipe) -> str:
     values = {
         "method": recipe.method,
         "encoder": shareable(recipe.encoder),
+        "encoder_options": {name: value for name, value in recipe.encoder_options.items() if name in CARD_OPTIONS}
+        or None,
         "init_from": shareable(recipe.init_from),
         "data": {name: file for name, file in files.items() if file is not None} | options,
         "model": dict(recipe.model),

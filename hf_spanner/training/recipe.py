@@ -12,14 +12,15 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
 from hf_spanner.core.calibration import PARAMETERS
+from hf_spanner.core.text_encoder import SOURCE_ARGUMENTS, float_type
 from hf_spanner.data.lines import decoded
 from hf_spanner.data.readers import load_rows
 from hf_spanner.methods import METHODS, training_arguments_of
 from hf_spanner.training.arguments import SpanNERTrainingArguments
 
 PACKAGE_PREFIX = "package:"
-SECTIONS = ("data", "model", "training", "paper")
-MERGED_SECTIONS = ("data", "model", "training")
+SECTIONS = ("data", "model", "training", "paper", "encoder_options")
+MERGED_SECTIONS = ("data", "model", "training", "encoder_options")
 SPLITS = {"train": "train", "dev": "validation", "test": "test"}
 READER_FIELDS = (
     "subset",
@@ -76,6 +77,8 @@ class Recipe:
     Args:
         method: A key of `METHODS`.
         encoder: Hub name, folder, or `package:<import name>/<folder>` for one inside an installed package.
+        encoder_options: How encoder and tokenizer, or the model of `init_from`, are loaded: `revision`, `dtype`,
+            `attn_implementation` and whatever else `from_encoder` takes for it.
         data: Where the rows come from.
         model: Fields of the method's configuration.
         training: The method's training arguments.
@@ -91,6 +94,7 @@ class Recipe:
     data: RecipeData
     model: dict[str, Any]
     training: SpanNERTrainingArguments
+    encoder_options: dict[str, Any] = field(default_factory=dict)
     paper: dict[str, Any] | None = None
     calibration: str | None = None
     init_from: str | None = None
@@ -128,6 +132,9 @@ class Recipe:
         if kind is not None and (not isinstance(kind, str) or kind not in PARAMETERS):
             raise ValueError(f"{path}: calibration must be one of {', '.join(PARAMETERS)}, got {kind!r}")
         data, model, training = (dict(values.get(name) or {}) for name in ("data", "model", "training"))
+        options = dict(values.get("encoder_options") or {})
+        _check_keys(options, [*SOURCE_ARGUMENTS, "attn_implementation", "dtype"], path, "encoder_options.")
+        float_type(options.get("dtype"))
         _check_keys(data, [*SPLITS, "source", *READER_FIELDS], path, "data.")
         _check_keys(model, list(METHODS[method].config_class().to_dict()), path, "model.")
         if kind is not None and model.get("temperature", 1) != 1:
@@ -139,11 +146,10 @@ class Recipe:
         _check_keys(training, [known.name for known in fields(arguments) if known.init], path, "training.")
         training.setdefault("output_dir", f"outputs/{method}/{Path(path).stem}")
         training["output_dir"] = str(training["output_dir"]).replace("$HF_HOME", HF_HOME)
-        options = {name: data.pop(name) for name in READER_FIELDS if name in data}
-        options["split_hyphens"] = model.get("split_hyphens", False)
-        return cls(
-            **values | {"data": RecipeData(**data, options=options), "model": model, "training": arguments(**training)}
-        )
+        reading = {name: data.pop(name) for name in READER_FIELDS if name in data}
+        reading["split_hyphens"] = model.get("split_hyphens", False)
+        sections = {"model": model, "training": arguments(**training), "encoder_options": options}
+        return cls(**values | sections | {"data": RecipeData(**data, options=reading)})
 
     @property
     def encoder_folder(self) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import transformers
 from datasets import Dataset
 from huggingface_hub import ModelCard
@@ -122,6 +123,23 @@ def test_words_must_be_split_as_the_saved_model_splits_them(
     recipe = Recipe.from_yaml(recipe_file, [f"init_from={saved_model}", "model.split_hyphens=true"])
     with pytest.raises(ValueError, match="model.split_hyphens must be False, as the model of init_from reads words"):
         program("train").tokenizer_and_model(recipe, ["LOC"])
+
+
+def test_options_of_the_encoder_reach_model_and_tokenizer(
+    program: Callable, recipe_file: Path, saved_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a new model and for one that goes on from a saved model."""
+    seen: list[Any] = []
+    load = AutoTokenizer.from_pretrained
+    monkeypatch.setattr(
+        AutoTokenizer, "from_pretrained", lambda source, **given: seen.append(given["revision"]) or load(source)
+    )
+    options = "encoder_options={dtype: bfloat16, revision: v1, attn_implementation: eager}"
+    for settings in ([options], [options, f"init_from={saved_model}"]):
+        _, model = program("train").tokenizer_and_model(Recipe.from_yaml(recipe_file, settings), ["LOC"])
+        assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
+        assert model.config.encoder_config._attn_implementation == "eager"
+    assert seen == ["v1", "v1"]
 
 
 def test_calibration_on_the_test_rows_is_refused_before_training(program: Callable, recipe_file: Path) -> None:

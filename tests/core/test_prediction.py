@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerBase
 
-from hf_spanner import SpanNERModel
+from hf_spanner import SpanNERModel, SpanNERPipeline, SpanNERTrainer
 from hf_spanner.core import configuration_span_ner
 from hf_spanner.core.decoding import Decoding
 from hf_spanner.core.features import Window, plan_windows
 from hf_spanner.core.prediction import TextReader, merge_windows, predicted_spans, window_owners
 from hf_spanner.core.spans import PADDING, Span
+from hf_spanner.methods import training_arguments_of
 
 PLANS = st.tuples(st.lists(st.integers(0, 5), max_size=40), st.integers(5, 12), st.integers(5, 11)).filter(
     lambda plan: plan[2] < plan[1]
@@ -201,3 +203,55 @@ def test_settings_are_checked_once_for_a_corpus(
         batch_size=1,
     )
     assert made == [decoding]
+
+
+def test_a_tokenizer_that_knows_more_tokens_than_the_encoder_is_refused_by_numbers(
+    tiny_model: Callable[..., SpanNERModel], tokenizer: PreTrainedTokenizerBase
+) -> None:
+    """Refused before any training and any prediction; with a larger table the added token gets a vector of its own."""
+    model, num_known = tiny_model(), len(tokenizer)
+    tokenizer.add_tokens(["Zzyzx", "Qqqq"])
+    message = rf"the tokenizer has {num_known + 2} tokens and the encoder vectors for {num_known}: .*resize"
+    with pytest.raises(ValueError, match=message):
+        TextReader(tokenizer, model.config)
+    with pytest.raises(ValueError, match=message):
+        SpanNERPipeline(model=model, tokenizer=tokenizer)
+    arguments = training_arguments_of("boundary_smoothing")(
+        output_dir="unused", use_cpu=True, eval_strategy="no", load_best_model_at_end=False
+    )
+    with pytest.raises(ValueError, match=message):
+        SpanNERTrainer(model=model, args=arguments, train_dataset=[], processing_class=tokenizer)
+    model.resize_token_embeddings(len(tokenizer))
+    SpanNERPipeline(model=model, tokenizer=tokenizer)("Ana met Zzyzx")
+    reader = TextReader(tokenizer, model.config)
+    assert reader.texts([["Ana", "Zzyzx"]])[0].tokens.ids[-1] == num_known
+
+
+def test_padding_without_a_padding_token_changes_no_answer(
+    tiny_model: Callable[..., SpanNERModel], tokenizers_by_kind: dict[str, PreTrainedTokenizerBase]
+) -> None:
+    """The mask hides whatever token stands there."""
+    tokenizer = tokenizers_by_kind["bpe"]
+    model = tiny_model(kind="bpe", seed=4)
+    model.get_parameter("biaffine.bias").data[-1] = -10.0
+    texts = ["Ana met Bo in Oslo and then they walked", "Oslo"]
+    expected = SpanNERPipeline(model=model, tokenizer=tokenizer)(texts)
+    tokenizer.pad_token = None
+    assert TextReader(tokenizer, model.config).word_tokenizer.pad_token_id == 0
+    answers = SpanNERPipeline(model=model, tokenizer=tokenizer)(texts)
+    assert sum(map(len, expected)) > 1
+    assert [[entity | {"score": 0} for entity in answer] for answer in answers] == [
+        [entity | {"score": 0} for entity in answer] for answer in expected
+    ]
+
+
+def test_more_special_tokens_than_there_is_room_for_are_refused_by_numbers(
+    tiny_model: Callable[..., SpanNERModel], tokenizer: PreTrainedTokenizerBase
+) -> None:
+    """The window of this model takes all 512 positions but two; a third special token would lie after the last."""
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="[CLS] [CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    with pytest.raises(ValueError, match="window_size must be at most 509 with a tokenizer that puts 3 .*, got 510"):
+        TextReader(tokenizer, tiny_model().config)
+    TextReader(tokenizer, tiny_model(window_size=509).config)

@@ -152,7 +152,8 @@ def test_a_float_type_is_named() -> None:
         torch.bfloat16,
         "auto",
     ]
-    for wrong in ("int8", "float", torch.int64):
+    wrong: Any
+    for wrong in ("int8", "float", torch.int64, ["float32"], 16):
         with pytest.raises(ValueError, match=r"dtype must be auto or one of float32, bfloat16, float16, got "):
             float_type(wrong)
 

@@ -17,6 +17,7 @@ from hf_spanner.training.model_card import (
     label_table,
     limits,
     markdown_table,
+    recipe_text,
     shareable,
     write_model_card,
 )
@@ -117,6 +118,16 @@ def test_recipe_in_the_card_is_yaml_with_what_matters(card: ModelCard) -> None:
     assert recipe["training"]["head_learning_rate"] == 2.0e-3
     assert recipe["training"]["seed"] == 7
     assert not {"output_dir", "use_cpu", "report_to", "hub_token"} & set(recipe["training"])
+
+
+def test_what_the_card_says_of_how_the_encoder_was_loaded(make_recipe: Callable[..., Recipe]) -> None:
+    """Its revision and float type belong to the run; a token and a folder of this machine do not."""
+    options = {"revision": "v1", "dtype": "bfloat16", "token": "secret", "cache_dir": "/somewhere"}
+    assert plain_yaml(recipe_text(make_recipe(encoder_options=options)), "card")["encoder_options"] == {
+        "revision": "v1",
+        "dtype": "bfloat16",
+    }
+    assert "encoder_options" not in recipe_text(make_recipe())
 
 
 def test_nothing_is_left_open_and_no_path_of_this_machine_stays(card: ModelCard, tmp_path: Path) -> None:

@@ -54,6 +54,25 @@ def test_a_recipe_becomes_its_parts(write: Write) -> None:
     assert (recipe.init_from, recipe.resume) == (None, False)
 
 
+def test_options_of_the_encoder_are_read_as_strictly(write: Write) -> None:
+    options = "encoder_options: {revision: v1, dtype: bfloat16, attn_implementation: eager, local_files_only: true}\n"
+    recipe = Recipe.from_yaml(write(GOOD + options), ["encoder_options.revision=v2"])
+    assert recipe.encoder_options == {
+        "revision": "v2",
+        "dtype": "bfloat16",
+        "attn_implementation": "eager",
+        "local_files_only": True,
+    }
+    assert Recipe.from_yaml(write(GOOD)).encoder_options == {}
+    for wrong, message in (
+        ("{revison: v1}", "unknown key encoder_options.revison; the nearest known key is encoder_options.revision"),
+        ("{dtype: int8}", "dtype must be auto or one of float32, bfloat16, float16, got 'int8'"),
+        ("main", "encoder_options must hold keys and values, got 'main'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Recipe.from_yaml(write(GOOD + f"encoder_options: {wrong}\n"))
+
+
 def test_overrides_win_over_the_file(write: Write) -> None:
     overrides = [
         "training.seed=7",

@@ -74,8 +74,9 @@ class BOPNConfig(SpanNERConfig):
         """L = 4 S + 2."""
         return 4 * self.max_offset + 2
 
-    def _encoder_capacity(self) -> int:
-        capacity = super()._encoder_capacity()
+    def encoder_capacity(self) -> int:
+        """As in the base class; there must be room for at least one token."""
+        capacity = super().encoder_capacity()
         if capacity < 1:
             raise ValueError(
                 f"id2label must leave room for tokens in the encoder's positions, got {self.num_labels} types, of "
