@@ -3,7 +3,7 @@ PYTHON ?= .venv/bin/python
 
 export HF_HUB_OFFLINE = 1
 
-.PHONY: check lint types test fuzz test-slow test-lowest test-newest checkpoints audit format
+.PHONY: check lint types test fuzz test-slow test-library test-lowest test-newest checkpoints audit format
 
 check: lint types test
 
@@ -24,6 +24,14 @@ fuzz:
 
 test-slow:
 	$(PYTHON) -m pytest -q -m slow
+
+# The tests that transformers runs over its own models, out of the source archive of the version that is installed.
+test-library:
+	rm -rf .library-tests
+	$(PYTHON) -m pip download -q --no-deps --no-binary transformers -d .library-tests \
+		transformers==$$($(PYTHON) -c "import importlib.metadata as m; print(m.version('transformers'))")
+	tar -xzf .library-tests/transformers-*.tar.gz -C .library-tests --strip-components 1
+	TRANSFORMERS_TESTS=.library-tests/tests $(PYTHON) -m pytest -q -rs -o addopts= -W ignore tests/library/common_tests.py
 
 # A fresh environment with the oldest versions that pyproject.toml allows; several gigabytes on Linux.
 test-lowest:

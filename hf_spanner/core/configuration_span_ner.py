@@ -170,6 +170,11 @@ class SpanNERConfig(CheckedFields, PreTrainedConfig):
         """The number of tokens that the encoder knows, which libraries look for here."""
         return self.encoder_config.vocab_size
 
+    @vocab_size.setter
+    def vocab_size(self, value: int) -> None:
+        """Set the encoder's own."""
+        self.encoder_config.vocab_size = value
+
     def get_text_config(self, decoder: bool | None = None, encoder: bool | None = None) -> PreTrainedConfig:
         """The encoder's configuration, which holds the vocabulary."""
         return self.encoder_config

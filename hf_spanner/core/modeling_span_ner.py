@@ -62,6 +62,7 @@ class SpanNERModel(PreTrainedModel):
     config: SpanNERConfig
     config_class: type[SpanNERConfig] = SpanNERConfig
     pipeline_class: ClassVar[type] = SpanNERPipeline
+    earlier_names: ClassVar[dict[str, str]] = {}  # of weights in older files, as patterns, and their names today
     base_model_prefix = "word_encoder"
     main_input_name = "input_ids"
     accepts_loss_kwargs = False  # no Trainer but ours counts sentences; others average over batches themselves
@@ -272,7 +273,7 @@ class SpanNERModel(PreTrainedModel):
         return model
 
     @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path: str | Path, *args: Any, **kwargs: Any) -> Any:
+    def from_pretrained(cls, pretrained_model_name_or_path: str | Path | None, *args: Any, **kwargs: Any) -> Any:
         """Load a saved model; missing or misshapen weights are an error.
 
         Only safetensors are read, and only files of the folder itself. `ignore_mismatched_sizes=True` allows a head of
@@ -285,6 +286,7 @@ class SpanNERModel(PreTrainedModel):
         wants_info = kwargs.pop("output_loading_info", False)
         kwargs["use_safetensors"] = True
         kwargs["output_loading_info"] = True
+        kwargs["key_mapping"] = cls.earlier_names | (kwargs.get("key_mapping") or {})
         try:
             cls._check_weights(pretrained_model_name_or_path, args, kwargs)
             loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
@@ -296,8 +298,12 @@ class SpanNERModel(PreTrainedModel):
         return (model, info) if wants_info else model
 
     @classmethod
-    def _check_weights(cls, source: str | Path, model_arguments: Sequence[Any], arguments: Mapping[str, Any]) -> None:
+    def _check_weights(
+        cls, source: str | Path | None, model_arguments: Sequence[Any], arguments: Mapping[str, Any]
+    ) -> None:
         """Refuse missing and misshapen weights before memory is taken for them."""
+        if source is None:  # weights are given as they are
+            return
         config = arguments.get("config")
         if not isinstance(config, PreTrainedConfig):
             given = {*DOWNLOAD_ARGUMENTS, *cls.config_class.field_rules, "id2label", "label2id", "num_labels"}
@@ -338,7 +344,8 @@ class SpanNERModel(PreTrainedModel):
         unfinished = folder / UNFINISHED
         shutil.rmtree(unfinished, ignore_errors=True)  # left by a process that was killed
         try:
-            super().save_pretrained(unfinished, **kwargs)
+            # a Trainer reads the file by the names of today
+            super().save_pretrained(unfinished, **{"save_original_format": False, **kwargs})
             write_source(type(self).__module__, unfinished)
             names = move_finished(unfinished, folder)
         finally:

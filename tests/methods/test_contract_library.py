@@ -1,16 +1,22 @@
 """What every method promises to the library's own tools, run over METHODS; no method is named."""
 
+import warnings
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import transformers.integrations.peft
 from bare_process import BareProcess
-from tiny_training import QUIET, largest_difference, without_dropout
-from transformers import AutoModel, Trainer, TrainingArguments
+from peft import LoraConfig, PeftModel, get_peft_model
+from tiny_training import QUIET, largest_difference, trained, without_dropout
+from torch import nn
+from torch.ao.quantization import quantize_dynamic
+from transformers import AutoModel, PreTrainedTokenizerBase, Trainer, TrainingArguments, set_seed
 
-from hf_spanner import SpanNERCollator, SpanNERModel
+from hf_spanner import SpanNERCollator, SpanNERModel, SpanNERPipeline
 
 Rows = list[dict[str, Any]]
 Make = Callable[..., SpanNERModel]
@@ -60,6 +66,196 @@ def test_the_librarys_trainer_survives_steps_without_entities(
     plainly_trained(model, collator, empty, tmp_path, max_steps=2, per_device_train_batch_size=2)
     assert all(parameter.isfinite().all() for parameter in model.parameters())
     assert 0 < largest_difference(before, model) < 100
+
+
+def test_outputs_are_tuples_where_the_call_or_the_configuration_says_so(
+    model: SpanNERModel, collator: SpanNERCollator, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path
+) -> None:
+    """The pipeline and the Trainer are the same with such a configuration."""
+    batch = collator(rows)
+    entities = SpanNERPipeline(model=model, tokenizer=tokenizer)("Ana met Bo Li in Oslo .", threshold=0.0)
+    whole = model(**batch)
+    assert_equal(model(**batch, return_dict=False), whole.to_tuple())
+    model.config.return_dict = False
+    assert_equal(model(**batch), whole.to_tuple())
+    assert model(**batch, return_dict=True).keys() == whole.keys()
+    assert SpanNERPipeline(model=model, tokenizer=tokenizer)("Ana met Bo Li in Oslo .", threshold=0.0) == entities
+    trainer = trained(model, tokenizer, rows, tmp_path, max_steps=1)
+    assert trainer.evaluate(rows)["eval_num_gold"] == sum(len(row["entities"]) for row in rows)
+
+
+def assert_equal(given: Any, expected: Any) -> None:
+    """Compare tensors within tuples and dicts."""
+    assert type(given) is type(expected)
+    if isinstance(given, torch.Tensor):
+        assert torch.equal(given, expected)
+        return
+    assert len(given) == len(expected)
+    pairs = (
+        [(given[key], expected[key]) for key in given] if isinstance(given, dict) else zip(given, expected, strict=True)
+    )
+    for first, second in pairs:
+        assert_equal(first, second)
+
+
+def test_states_and_attention_of_the_encoder_are_given_out_when_asked_for(
+    tiny_model: Make, method: str, collator: SpanNERCollator, rows: Rows
+) -> None:
+    """By the call or by the configuration; type prompts come before the tokens; the scores are the same."""
+    model, batch = tiny_model(method), collator(rows)
+    model.set_attn_implementation("eager")
+    plain = model(**batch)
+    assert plain.hidden_states is None
+    assert plain.attentions is None
+    asked = model(**batch, output_hidden_states=True, output_attentions=True)
+    length = batch["input_ids"].shape[1] + model.config.num_prompts
+    assert [tuple(states.shape) for states in asked.hidden_states] == 3 * [(5, length, 32)]
+    assert [tuple(weights.shape) for weights in asked.attentions] == 2 * [(5, 2, length, length)]
+    assert torch.equal(asked.logits, plain.logits)
+    model.config.output_hidden_states = model.config.output_attentions = True
+    assert_equal(model(**batch).hidden_states, asked.hidden_states)
+    assert_equal(model(**batch).attentions, asked.attentions)
+    assert model(**batch, output_hidden_states=False).hidden_states is None
+
+
+def test_vectors_may_stand_for_tokens_and_a_mask_may_be_absent(
+    model: SpanNERModel, collator: SpanNERCollator, rows: Rows
+) -> None:
+    batch = collator(rows[:1])
+    assert batch["attention_mask"].all()
+    expected = model(**batch).logits
+    del batch["attention_mask"]
+    torch.testing.assert_close(model(**batch).logits, expected)
+    vectors = model.get_input_embeddings()(batch.pop("input_ids")).detach().requires_grad_()
+    output = model(inputs_embeds=vectors, **batch)
+    torch.testing.assert_close(output.logits, expected)
+    output.loss.backward()
+    assert vectors.grad is not None
+    assert vectors.grad.abs().sum() > 0
+    with pytest.raises(ValueError, match="word_index, word_mask and one of input_ids and inputs_embeds must be given"):
+        model(**batch)
+
+
+def test_weights_may_be_given_without_a_folder(model: SpanNERModel) -> None:
+    config, weights = deepcopy(model.config), model.state_dict()
+    loaded = type(model).from_pretrained(None, config=config, state_dict=dict(weights))
+    assert largest_difference(model, loaded) == 0.0
+    weights.popitem()
+    with pytest.raises(ValueError, match="lacks 1 weights"):
+        type(model).from_pretrained(None, config=config, state_dict=weights)
+
+
+def heads(model: SpanNERModel) -> list[str]:
+    """Names of the parts beside the encoder that hold weights."""
+    return [name for name, part in model.named_children() if name != "word_encoder" and list(part.parameters())]
+
+
+@pytest.mark.parametrize("task_type", [None, "TOKEN_CLS", "FEATURE_EXTRACTION"])
+def test_lora_with_heads_trains_and_loads_again(
+    tiny_model: Make, method: str, collator: SpanNERCollator, rows: Rows, tmp_path: Path, task_type: str | None
+) -> None:
+    model, batch = tiny_model(method), collator(rows)
+    before = model(**batch).logits
+    lora = LoraConfig(target_modules=["query", "value"], modules_to_save=heads(model), task_type=task_type)
+    tuned = get_peft_model(model, lora)
+    optimizer = torch.optim.SGD([weight for weight in tuned.parameters() if weight.requires_grad], lr=0.1)
+    tuned.train()(**batch).loss.backward()
+    optimizer.step()
+    with torch.no_grad():
+        after = tuned.eval()(**batch).logits
+        assert after.shape != before.shape or not torch.allclose(after, before)
+        tuned.save_pretrained(tmp_path)
+        loaded = PeftModel.from_pretrained(tiny_model(method), tmp_path).eval()
+        assert torch.equal(loaded(**batch).logits, after)
+        torch.testing.assert_close(tuned.merge_and_unload().eval()(**batch).logits, after)
+
+
+def test_an_added_adapter_is_saved_in_checkpoints_and_loads_onto_its_model(
+    model: SpanNERModel,
+    collator: SpanNERCollator,
+    tokenizer: PreTrainedTokenizerBase,
+    rows: Rows,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The folder has the adapter alone, for which the library fetches the model that it belongs to."""
+    monkeypatch.setattr(transformers.integrations.peft, "MIN_PEFT_VERSION", "0.21.0")  # no later one is released
+    model.save_pretrained(tmp_path / "whole")
+    tuned = type(model).from_pretrained(tmp_path / "whole")
+    tuned.add_adapter(LoraConfig(target_modules=["query", "value"], modules_to_save=heads(model)))
+    trained(
+        tuned, tokenizer, rows, tmp_path / "run", max_steps=1, save_strategy="steps", learning_rate=0.01, save_steps=1
+    )
+    tuned.save_pretrained(tmp_path / "adapter")
+    with torch.no_grad():
+        expected = tuned.eval()(**collator(rows))
+    for folder in (tmp_path / "adapter", tmp_path / "run" / "checkpoint-1"):
+        names = {path.name for path in folder.iterdir()}
+        assert {"adapter_config.json", "adapter_model.safetensors"} <= names
+        assert not {"config.json", "model.safetensors"} & names
+        for loader in (AutoModel, type(model)):
+            loaded = loader.from_pretrained(folder)
+            with torch.no_grad():
+                assert torch.equal(loaded.eval()(**collator(rows)).loss, expected.loss)
+    assert not torch.equal(model(**collator(rows)).loss, expected.loss)
+
+
+def test_linear_layers_are_quantised_dynamically(model: SpanNERModel, collator: SpanNERCollator, rows: Rows) -> None:
+    batch = collator(rows)
+    model(**batch)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        quantised = quantize_dynamic(model, {nn.Linear}, dtype=torch.qint8)
+    with torch.no_grad():
+        output = quantised(**batch)
+    assert output.loss.item() == pytest.approx(model(**batch).loss.item(), rel=0.1)
+    assert quantised.candidate_spans(output, quantised.decoding()).shape[0] == len(rows)
+
+
+def test_a_model_saved_in_shards_loads_equal(model: SpanNERModel, tmp_path: Path) -> None:
+    model.save_pretrained(tmp_path, max_shard_size="20KB")
+    assert len(list(tmp_path.glob("model-*.safetensors"))) > 1
+    assert largest_difference(model, AutoModel.from_pretrained(tmp_path)) == 0.0
+
+
+def test_gradients_with_checkpointing_are_those_without(
+    tiny_model: Make, method: str, collator: SpanNERCollator, rows: Rows
+) -> None:
+    """With dropout: the encoder's layers are made anew in the backward pass with the same masks."""
+    batch = collator(rows)
+    gradients = []
+    for is_checkpointing in (False, True):
+        model = tiny_model(method).train()
+        model.training_seed = SEED  # type: ignore[assignment]
+        if is_checkpointing:
+            model.gradient_checkpointing_enable()
+        set_seed(1)
+        model(**batch).loss.backward()
+        gradients.append({name: weight.grad for name, weight in model.named_parameters()})
+    for name, gradient in gradients[0].items():
+        torch.testing.assert_close(gradients[1][name], gradient)
+
+
+@pytest.mark.slow
+def test_a_compiled_model_gives_the_same_loss_and_gradients(
+    tiny_model: Make,
+    method: str,
+    whole_steps: Callable[[str], dict[str, Any]],
+    collator: SpanNERCollator,
+    rows: Rows,
+) -> None:
+    model, batch = without_dropout(tiny_model(method, **whole_steps(method))).train(), collator(rows)
+    model.training_seed = SEED  # type: ignore[assignment]
+    model(**batch).loss.backward()
+    expected = {name: weight.grad.clone() for name, weight in model.named_parameters()}
+    loss = model(**batch).loss.item()
+    model.zero_grad()
+    compiled = torch.compile(model)
+    output = compiled(**batch)
+    output.loss.backward()
+    assert output.loss.item() == pytest.approx(loss, rel=1e-4)
+    for name, weight in model.named_parameters():
+        torch.testing.assert_close(weight.grad, expected[name], atol=1e-4, rtol=1e-3)
 
 
 BARE_TRAINING = """

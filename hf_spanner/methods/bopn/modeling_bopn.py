@@ -44,6 +44,8 @@ class BOPNModel(SpanNERModel):
 
     config: BOPNConfig
     config_class = BOPNConfig
+    # a part named like the whole is one that PEFT cannot tell from it
+    earlier_names = {r"^convolutions\.convolutions\.": "convolutions.layers."}
 
     def __init__(self, config: BOPNConfig) -> None:
         super().__init__(config)

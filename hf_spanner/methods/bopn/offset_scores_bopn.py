@@ -63,7 +63,7 @@ class TypeConditionedTerm(nn.Module):
         self.shift_weight = nn.Parameter(torch.empty(width, config.biaffine_size))
         self.scale = nn.Parameter(torch.empty(width))
         self.shift = nn.Parameter(torch.empty(width))
-        self.output = nn.Linear(width, config.num_offset_labels, bias=False)
+        self.output = OffsetOutput(width, config.num_offset_labels, bias=False)
 
     def forward(self, types: Tensor) -> tuple[Tensor, Tensor]:
         """A (B, M, L, d_b) and a (B, M, L) of (B, M, d) types."""
@@ -71,6 +71,10 @@ class TypeConditionedTerm(nn.Module):
         scaled = self.output.weight * normed[:, :, None]  # (B, M, L, d)
         maps = scaled @ self.scale_weight + self.output.weight @ self.shift_weight
         return maps, self.output(normed * self.scale + self.shift)
+
+
+class OffsetOutput(nn.Linear):
+    """P, whose weight is also read as it is: a class of its own, so that nothing quantises it."""
 
 
 class OffsetConvolutions(nn.Module):
@@ -92,7 +96,7 @@ class OffsetConvolutions(nn.Module):
         super().__init__()
         num_offsets, dilations = config.num_offset_labels, range(1, config.num_convolutions + 1)
         groups = num_offsets if config.conv_groups is None else 1
-        self.convolutions = nn.ModuleList(
+        self.layers = nn.ModuleList(
             Convolution(num_offsets, num_offsets, 3, padding=dilation, dilation=dilation, groups=groups)
             for dilation in dilations
         )
@@ -117,9 +121,9 @@ class OffsetConvolutions(nn.Module):
         if self.is_sequential:
             table = self._filtered(self.first, self.dropout(table.transpose(1, 4)).transpose(1, 4))
         mixed = self.output.bias
-        weights = self.output.weight.chunk(len(self.convolutions), dim=1)  # l of (L, L)
+        weights = self.output.weight.chunk(len(self.layers), dim=1)  # l of (L, L)
         table = table.masked_fill(is_hidden, 0.0)
-        for convolution, weight in zip(self.convolutions, weights, strict=True):
+        for convolution, weight in zip(self.layers, weights, strict=True):
             output = self._filtered(convolution, table)
             mixed = mixed + nn.functional.linear(output, weight)
             if self.is_sequential:

@@ -268,13 +268,17 @@ class WordPointer(nn.Module):
         super().__init__()
         self.words = nn.Linear(size, size)
         self.spans = nn.Linear(size, size, bias=False)  # the words' layer has the bias
-        self.output = nn.Linear(size, 1)
+        self.output = PointerOutput(size, 1)
 
     def forward(self, words: Tensor, spans: Tensor) -> Tensor:
         """(B, K, N) float32 logits, from (B, N, h) projected words and (B, K, h) vectors of spans."""
         weight, bias = self.output.weight[0].float(), self.output.bias.float()
         scores = FusionScores.apply(words.float(), self.spans(spans).float(), weight)
         return scores + bias
+
+
+class PointerOutput(nn.Linear):
+    """The last layer of a pointer, whose weight is read as it is: a class of its own, so that nothing quantises it."""
 
 
 class FusionScores(torch.autograd.Function):

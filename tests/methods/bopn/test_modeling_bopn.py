@@ -216,7 +216,7 @@ def test_convolutions_see_the_same_near_the_diagonal_in_training_and_inference(b
     """Equal logits in both modes without dropout; with `mask_lower`, cells below the diagonal have no part in them."""
     model = bopn(mask_lower=mask_lower)
     assert model.convolutions is not None
-    for convolution in model.convolutions.convolutions:
+    for convolution in model.convolutions.layers:
         torch.nn.init.normal_(convolution.weight)
     batch = batch_of(6)
     labels = torch.tensor([[[1, 3, 0]]])
@@ -333,7 +333,7 @@ def test_convolutions_of_the_official_style_start_as_there(bopn: Make) -> None:
     """They are uniform within (27)^-1/2 for the depthwise ones and within (2 L)^-1/2 for the linear layer."""
     convolutions = bopn(conv_style="sequential_residual").convolutions
     assert convolutions is not None
-    for convolution in convolutions.convolutions:
+    for convolution in convolutions.layers:
         assert 0.8 / math.sqrt(27) < convolution.weight.abs().max() <= 1 / math.sqrt(27)
     assert 0.8 / math.sqrt(20) < convolutions.output.weight.abs().max() <= 1 / math.sqrt(20)
 

@@ -117,7 +117,7 @@ def test_convolutions_equal_the_equations_cell_by_cell(fields: dict[str, Any]) -
         table = torch.nn.functional.gelu(table @ module.first.weight.flatten(1).T + module.first.bias)
     table = table.masked_fill(hidden, 0.0)
     outputs = []
-    for place, convolution in enumerate(module.convolutions):
+    for place, convolution in enumerate(module.layers):
         made = literal_convolution(table, convolution.weight, convolution.bias, place + 1)
         outputs.append(torch.nn.functional.gelu(made))
         if module.is_sequential:
@@ -145,14 +145,14 @@ def test_kernels_run_over_types_first_with_labels_side_by_side(style: str) -> No
     """Otherwise the library copies or takes a slow kernel, and convolutions cost two to three times as much."""
     module = convolutions(conv_style=style)
     seen = []
-    for convolution in module.convolutions:
+    for convolution in module.layers:
         convolution.register_forward_hook(lambda _, inputs, output: seen.append((inputs[0], output)))
     module(torch.randn(2, 4, 4, NUM_TYPES, 6, requires_grad=True), torch.ones(2, 4, 4, dtype=torch.bool))
     for tables in seen:
         for table in tables:
             assert table.shape == (2, 6, NUM_TYPES, 4, 4)
             assert table.permute(0, 2, 3, 4, 1).is_contiguous()
-    assert len(seen) == len(module.convolutions)
+    assert len(seen) == len(module.layers)
 
 
 def test_only_the_official_style_drops_labels_in_training() -> None:
