@@ -7,11 +7,14 @@ from typing import Any, cast
 from torch.utils.data import Dataset as TorchDataset
 from transformers import PreTrainedTokenizerBase
 from transformers.pipelines.base import Pipeline
+from transformers.utils import logging
 
 from hf_spanner.core.calibration import PROMISES
 from hf_spanner.core.prediction import ReadableText, TextReader, predicted_spans
 from hf_spanner.core.spans import Span
 from hf_spanner.core.words import split_words, surface_offsets
+
+logger = logging.get_logger(__name__)
 
 Entity = dict[str, Any]
 BATCH_SIZE = 32
@@ -38,12 +41,20 @@ class SpanNERPipeline(Pipeline):
     _load_tokenizer = True
     _load_processor = _load_image_processor = _load_video_processor = _load_feature_extractor = False
 
-    def __init__(self, *args: Any, device: Any = None, **kwargs: Any) -> None:
-        super().__init__(*args, device=device, **kwargs)
+    def __init__(
+        self,
+        *args: Any,
+        device: Any = None,
+        batch_size: int | None = None,
+        pretokenized: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        self.batch_size, self.pretokenized = batch_size or BATCH_SIZE, pretokenized
+        super().__init__(*args, device=device, batch_size=batch_size, pretokenized=pretokenized, **kwargs)
         if isinstance(device, int) and device >= 0 and self.device.type == "cpu":
             raise ValueError(f"device {device} is an accelerator, of which there is none here; allowed: 'cpu' or -1")
-        if self._batch_size is None:
-            self._batch_size = BATCH_SIZE
+        names = {*self.model.config.decoding_parameters, *PROMISES}
+        self.settings = {name: value for name, value in kwargs.items() if name in names}
         self.model.eval()
         self.reader = TextReader(self.tokenizer, self.model.config)
 
@@ -53,6 +64,7 @@ class SpanNERPipeline(Pipeline):
         *args: Any,
         documents: Iterable[str | None] | None = None,
         batch_size: int | None = None,
+        num_workers: int | None = None,
         **kwargs: Any,
     ) -> Any:
         """Entities of one text as a list, of several texts as a list of lists, of an iterator of texts as an iterator.
@@ -60,10 +72,11 @@ class SpanNERPipeline(Pipeline):
         Args:
             inputs: A text; a list, tuple, `datasets` column or torch `Dataset` of texts; or any iterable, read lazily.
                 With `pretokenized=True` a text is a list of words.
-            *args: Not used.
+            *args: Ignored with a warning, as in other pipelines.
             documents: The document of each text, in reading order, for a model that reads neighbouring sentences of the
                 same document as context (`context_sentences`); None for a text that is read alone.
             batch_size: Windows run through the model at once, 32 by default.
+            num_workers: Taken as in other pipelines and without effect: texts are made ready in this process.
             **kwargs: Decoding parameters and `pretokenized`.
 
         Returns:
@@ -74,13 +87,15 @@ class SpanNERPipeline(Pipeline):
             TypeError: If an input is no text; the message names its position.
             ValueError: If a parameter is unknown or out of range, or there are not as many documents as texts.
         """
+        if args:
+            logger.warning("Ignoring args : %s", args)
         preprocess_parameters, settings, _ = self._sanitize_parameters(**kwargs)
-        pretokenized = (self._preprocess_params | preprocess_parameters).get("pretokenized", False)
-        earlier = self._forward_params
+        pretokenized = preprocess_parameters.get("pretokenized", self.pretokenized)
+        earlier = self.settings
         if not THRESHOLDS.isdisjoint(settings):  # a threshold or promise of the call replaces that of the construction
             earlier = {name: value for name, value in earlier.items() if name not in THRESHOLDS}
         decoding = self.model.decoding(earlier | settings)
-        batch_size = batch_size or self._batch_size
+        batch_size = batch_size or self.batch_size
         is_single = isinstance(inputs, str) or (
             pretokenized and isinstance(inputs, (list, tuple)) and bool(inputs) and isinstance(inputs[0], str)
         )
@@ -156,7 +171,7 @@ class SpanNERPipeline(Pipeline):
 
     def _forward(self, model_inputs: dict[str, Any], **decoding: Any) -> dict[str, Any]:
         settings = self.model.decoding(decoding)
-        return model_inputs | {"spans": self._spans([model_inputs["text"]], settings, self._batch_size)[0]}
+        return model_inputs | {"spans": self._spans([model_inputs["text"]], settings, self.batch_size)[0]}
 
     def postprocess(self, model_outputs: dict[str, Any]) -> list[Entity]:
         """Named entities of one text from its spans."""

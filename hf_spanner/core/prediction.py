@@ -11,12 +11,15 @@ from typing import Any, cast
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
+from transformers.utils import logging
 
 from hf_spanner.core.calibration import calibrated_spans, lowest_score
 from hf_spanner.core.configuration_span_ner import NUM_SPECIAL_TOKENS, SpanNERConfig
 from hf_spanner.core.features import TokenizedWords, Window, WordTokenizer, pad_features, plan_windows
 from hf_spanner.core.overlap import resolve_overlaps
 from hf_spanner.core.spans import Span
+
+logger = logging.get_logger(__name__)
 
 # From `input_ids`, `attention_mask`, `word_index` (B, T) and `word_mask` (B, N) to (B, K, 4) packed candidates.
 CandidateFunction = Callable[[dict[str, np.ndarray]], np.ndarray]
@@ -71,6 +74,13 @@ class TextReader:
         Returns:
             One readable text for each.
         """
+        names_document = documents is not None and any(document is not None for document in documents)
+        if self.context_sentences and len(words) > 1 and not names_document:
+            logger.warning_once(
+                f"the model reads {self.context_sentences} neighbouring sentences of the same document as context, but "
+                "no document is named, so each text is read alone; name it in the field `document` of rows, or in "
+                "`documents` of a pipeline's call"
+            )
         tokenized: list[TokenizedWords] = []
         for first in range(0, len(words), TOKENIZED_AT_ONCE):
             tokenized.extend(self.word_tokenizer(words[first : first + TOKENIZED_AT_ONCE]))

@@ -1,6 +1,8 @@
 """Turns token ids into one vector for each word."""
 
-from typing import Any
+from copy import deepcopy
+from itertools import chain
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -98,6 +100,19 @@ class WordEncoder(nn.Module):
             attentions=output.attentions if output_attentions else None,
         )
 
+    def __getstate__(self) -> dict[str, Any]:
+        """State to pickle, without the hooks that the library leaves in an encoder whose layers were asked for.
+
+        They are local functions, which cannot be pickled; the library puts them back at the next call.
+        """
+        shared = {id(tensor): tensor for tensor in chain(self.encoder.parameters(), self.encoder.buffers())}
+        encoder = deepcopy(self.encoder, cast(dict[int, Any], shared))  # new modules around the same tensors
+        for module in encoder.modules():
+            for key in [key for key, hook in module._forward_hooks.items() if hook.__module__ == CAPTURING]:
+                del module._forward_hooks[key]
+            vars(module).pop("_output_capturing_hooks_installed", None)
+        return vars(self) | {"_modules": self._modules | {"encoder": encoder}}
+
     def pool(self, hidden: Tensor, word_index: Tensor, num_words: int) -> Tensor:
         """One vector for each word, from the vectors of its tokens.
 
@@ -130,6 +145,7 @@ class WordEncoder(nn.Module):
 
 # What the library collects from the children of a model, though not from their children: layers that are not to be
 # cut, and weights with a precision of their own.
+CAPTURING = "transformers.utils.output_capturing"
 HANDED_ON = (
     "_no_split_modules",
     "_skip_keys_device_placement",

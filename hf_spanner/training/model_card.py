@@ -113,7 +113,7 @@ def write_model_card(
         recipe=recipe_text(recipe),
         paper=recipe.paper,
         versions=versions(),
-        limits=limits(config),
+        limits=limits(config, knows_documents=bool(report.splits["train"].documents)),
     )
     path = Path(folder) / "README.md"
     write_whole(path, str(card))
@@ -226,8 +226,8 @@ def training_values(arguments: SpanNERTrainingArguments) -> dict[str, Any]:
     return values
 
 
-def limits(config: SpanNERConfig) -> list[str]:
-    """What the model cannot do, according to its configuration."""
+def limits(config: SpanNERConfig, *, knows_documents: bool) -> list[str]:
+    """What the model cannot do, according to its configuration and to whether its training rows named documents."""
     lines = [OVERLAP_LIMITS[config.overlap]]
     if not config.multi_label:
         lines.append("One label a span: of two labels on the same words one at most is found.")
@@ -235,7 +235,12 @@ def limits(config: SpanNERConfig) -> list[str]:
         f"A text of more than {config.window_size} tokens is read in windows; entities longer than "
         f"{config.window_overlap} tokens may be missed there."
     )
-    if config.context_sentences:
+    if config.context_sentences and not knows_documents:
+        lines.append(
+            "Trained and scored on single sentences: its rows named no document, so the "
+            f"{config.context_sentences} neighbouring sentences of `context_sentences` were never read."
+        )
+    elif config.context_sentences:
         lines.append(
             f"Trained and scored with up to {config.context_sentences} neighbouring sentences on each side as context; "
             "give the pipeline `documents` to read them too."

@@ -12,7 +12,7 @@ from tokenizers.processors import TemplateProcessing
 from transformers import PreTrainedTokenizerBase
 
 from hf_spanner import SpanNERModel, SpanNERPipeline, SpanNERTrainer
-from hf_spanner.core import configuration_span_ner
+from hf_spanner.core import configuration_span_ner, prediction
 from hf_spanner.core.decoding import Decoding
 from hf_spanner.core.features import Window, plan_windows
 from hf_spanner.core.prediction import TextReader, merge_windows, predicted_spans, window_owners
@@ -180,6 +180,23 @@ def test_context_is_the_nearest_sentence_of_the_same_document(reader: TextReader
     special = len(reader.word_tokenizer.prefix) + len(reader.word_tokenizer.suffix)
     assert batch["input_ids"].shape == (1, special + len(ids[0]) + len(ids[1]))
     assert batch["word_index"].sum() == len(ids[0])
+
+
+@pytest.mark.parametrize(
+    ("documents", "is_told"), [(None, True), ([None, None], True), (["one", None], False), (["one", "two"], False)]
+)
+def test_context_without_any_document_is_told_once(
+    reader: TextReader, documents: list | None, is_told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(prediction.logger, "warning_once", told.append)
+    reader.texts([["Ana"], ["met"]], documents)
+    assert len(told) == is_told
+    assert all("reads 1 neighbouring sentences" in message and "`document`" in message for message in told)
+    reader.texts([["Ana"]])  # one text has no neighbours to name
+    reader.context_sentences = 0
+    reader.texts([["Ana"], ["met"]])
+    assert len(told) == is_told
 
 
 def test_settings_are_checked_once_for_a_corpus(

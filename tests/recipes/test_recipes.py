@@ -58,6 +58,13 @@ def test_recipe_says_how_to_run_it(path: Path) -> None:
     assert all(len(line) <= 120 for line in path.read_text(encoding="utf-8").splitlines())
 
 
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_a_recipe_with_context_names_the_field_that_it_needs(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    if Recipe.from_yaml(path, ["training.use_cpu=true"]).model.get("context_sentences") and "\nbase:" not in text:
+        assert "document" in re.split(r"\nmethod:", text)[0]
+
+
 @pytest.mark.parametrize(  # what differs in a few lines from its base, such as an ablation, is slow
     "path",
     [pytest.param(path, marks=pytest.mark.slow) if "\nbase:" in path.read_text("utf-8") else path for path in FILES],

@@ -183,10 +183,18 @@ def test_a_table_without_rows_is_still_a_table() -> None:
 
 def test_limits_follow_the_configuration() -> None:
     make = METHODS["boundary_smoothing"].config_class
-    assert "do not overlap" in limits(make(id2label={0: "A"}))[0]
-    assert "may lie inside" in limits(make(id2label={0: "A"}, overlap="nested"))[0]
-    assert not any("One label" in line for line in limits(make(id2label={0: "A"}, multi_label=True)))
-    assert any("up to 3 neighbouring" in line for line in limits(make(id2label={0: "A"}, context_sentences=3)))
+
+    def lines(*, knows_documents: bool = True, **fields: Any) -> list[str]:
+        return limits(make(id2label={0: "A"}, **fields), knows_documents=knows_documents)
+
+    assert "do not overlap" in lines()[0]
+    assert "may lie inside" in lines(overlap="nested")[0]
+    assert not any("One label" in line for line in lines(multi_label=True))
+    assert any("up to 3 neighbouring" in line for line in lines(context_sentences=3))
+    alone = lines(context_sentences=3, knows_documents=False)
+    assert any("named no document" in line for line in alone)
+    assert not any("up to 3 neighbouring" in line for line in alone)
+    assert not any("document" in line for line in lines(knows_documents=False))
 
 
 @pytest.mark.parametrize(
