@@ -15,7 +15,7 @@ from hf_spanner.core.modeling_span_ner import SpanNERModel, SpanNEROutput
 from hf_spanner.core.pipeline_span_ner import SpanNERPipeline
 from hf_spanner.core.spans import Span
 from hf_spanner.methods import METHODS
-from hf_spanner.quickstart import MODEL_FOLDER
+from hf_spanner.quickstart import DefaultModel
 
 if TYPE_CHECKING:
     from hf_spanner.data.readers import load_rows
@@ -69,6 +69,6 @@ PIPELINE_REGISTRY.register_pipeline(
     "span-ner",
     pipeline_class=SpanNERPipeline,
     pt_model=AutoModel,
-    default={"model": (str(MODEL_FOLDER), "main")},
+    default=DefaultModel(),
     type="text",
 )

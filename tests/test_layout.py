@@ -128,6 +128,7 @@ def test_every_file_that_is_no_code_travels_in_the_wheel() -> None:
         for pattern in patterns
         for path in (ROOT / package.replace(".", "/")).glob(pattern)
     }
+    assert SOURCE / "py.typed" in travelling
     others = {path for path in SOURCE.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
     assert {short(path) for path in others - travelling if path.name != "README.md"} == set()
 

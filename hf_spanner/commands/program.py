@@ -27,9 +27,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         prog="hf-spanner",
         usage="hf-spanner COMMAND ...",
         description="\n".join(f"{name:<10} {text}" for name, text in COMMANDS.items()),
-        epilog="hf-spanner COMMAND --help explains a command and lists its options.",
+        epilog="hf-spanner COMMAND --help explains a command and lists its options.\n"
+        "hf-spanner --traceback COMMAND ... shows where an error came from.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--traceback", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help="one of these")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
@@ -37,6 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         import_module(f"hf_spanner.commands.{given.command}").main(given.arguments)
     except (ValueError, TypeError, OSError) as error:
+        if given.traceback:
+            raise
         stop(given.command, " ".join([*str(error).split(), *getattr(error, "__notes__", ())]))
     except ModuleNotFoundError as error:
         if error.name not in EXTRAS:

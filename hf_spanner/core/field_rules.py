@@ -107,4 +107,15 @@ def in_words(kind: Any) -> str:
     return WORDS[kind]
 
 
+def numbered_labels(labels: Sequence[str]) -> dict[int, str]:
+    """Label names by their index.
+
+    Raises:
+        ValueError: If they are a text, whose letters would become labels.
+    """
+    if isinstance(labels, str | bytes):
+        raise ValueError(f"labels must be a list of names, such as [{labels!r}], got the text {labels!r}")
+    return dict(enumerate(labels))
+
+
 WORDS = {int: "an integer", float: "a number", str: "a text", bool: "one of False, True", NoneType: "None"}

@@ -21,6 +21,7 @@ from hf_spanner.core.checkpoint_weights import DOWNLOAD_ARGUMENTS, check_weights
 from hf_spanner.core.configuration_span_ner import SpanNERConfig
 from hf_spanner.core.decoding import Decoding
 from hf_spanner.core.features import Window
+from hf_spanner.core.field_rules import numbered_labels
 from hf_spanner.core.pipeline_span_ner import SpanNERPipeline
 from hf_spanner.core.prediction import CandidateFunction, merge_windows
 from hf_spanner.core.spans import Limits, Span, legal_gold
@@ -258,7 +259,7 @@ class SpanNERModel(PreTrainedModel):
         given = {"revision": revision, "token": token, "cache_dir": cache_dir}
         source = {argument: value for argument, value in given.items() if value is not None}
         source |= {"local_files_only": local_files_only, "trust_remote_code": trust_remote_code}
-        id2label = dict(enumerate(labels))
+        id2label = numbered_labels(labels)
         settings = cls.config_class(
             encoder_config=load_encoder_config(name, source),
             id2label=id2label,

@@ -45,6 +45,11 @@ def test_what_was_given_wrongly_is_one_line_and_exit_code_2(
     assert printed.count("\n") == 1
 
 
+def test_a_traceback_is_shown_on_request() -> None:
+    with pytest.raises(ValueError, match=r"unknown key training\.sed"):
+        dispatcher.main(["--traceback", "train", "training.sed=7"])
+
+
 def test_python_code_sees_the_exception(program: Callable) -> None:
     with pytest.raises(ValueError, match=r"unknown key training\.sed"):
         program("train").main(["training.sed=7"])

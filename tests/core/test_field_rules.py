@@ -6,7 +6,16 @@ from typing import Annotated, Any, Literal
 import pytest
 from transformers import PreTrainedConfig
 
-from hf_spanner.core.field_rules import CheckedFields, Interval, Probability, ProbabilityByLabel, Size, admits, in_words
+from hf_spanner.core.field_rules import (
+    CheckedFields,
+    Interval,
+    Probability,
+    ProbabilityByLabel,
+    Size,
+    admits,
+    in_words,
+    numbered_labels,
+)
 
 
 class Even:
@@ -85,3 +94,11 @@ def test_a_refused_value_changes_nothing() -> None:
     config.width = 7
     config.output_hidden_states = True
     assert (config.depth, config.width, config.output_hidden_states) == (2, 7, True)
+
+
+def test_labels_are_a_list_of_names_and_no_text() -> None:
+    assert numbered_labels(["LOC", "PER"]) == {0: "LOC", 1: "PER"}
+    assert numbered_labels(("L",)) == numbered_labels(["L"]) == {0: "L"}
+    for text in ("LOC", "", b"LOC"):
+        with pytest.raises(ValueError, match="labels must be a list of names"):
+            numbered_labels(text)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from transformers import AutoModel, PreTrainedTokenizerBase
 
-from hf_spanner import SpanNERConfig, SpanNERModel
+from hf_spanner import METHODS, SpanNERConfig, SpanNERModel
 from hf_spanner.core.spans import Span, pack_spans
 from hf_spanner.methods.boundary_smoothing import BoundarySmoothingModel
 from hf_spanner.training.collator import SpanNERCollator
@@ -85,6 +85,16 @@ def test_from_encoder_refuses_unknown_fields(tiny_encoder: Path) -> None:
         BoundarySmoothingModel.from_encoder(tiny_encoder, ["A"], afine_size=3)
     with pytest.raises(ValueError, match="affine_size"):
         BoundarySmoothingModel.from_encoder(tiny_encoder, ["A"], affine_size=0)
+
+
+def test_from_encoder_refuses_a_text_as_labels(tiny_encoder: Path) -> None:
+    """Its letters would become labels."""
+    for method in METHODS.values():
+        with pytest.raises(ValueError, match="labels must be a list of names, such as \\['LOC'\\], got the text 'LOC'"):
+            method.from_encoder(tiny_encoder, labels="LOC")
+        for field in ("id2label", "label2id"):
+            with pytest.raises(ValueError, match=field):
+                method.config_class(**{"id2label": {0: "LOC"}, "label2id": {"LOC": 0}} | {field: "LOC"})
 
 
 def test_from_encoder_keeps_the_order_of_labels(tiny_model: Callable[..., SpanNERModel]) -> None:

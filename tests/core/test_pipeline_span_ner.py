@@ -12,7 +12,8 @@ import torch
 from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase, pipeline
+from transformers.pipelines import PIPELINE_REGISTRY
 from transformers.pipelines.pt_utils import KeyDataset
 
 from hf_spanner import (
@@ -22,6 +23,7 @@ from hf_spanner import (
     SpanNERPipeline,
     SpanNERTrainer,
     SpanNERTrainingArguments,
+    quickstart,
 )
 from hf_spanner.core import pipeline_span_ner
 from hf_spanner.core.pipeline_span_ner import buffers, check_text
@@ -190,6 +192,20 @@ def test_arguments_of_every_pipeline_call_are_taken(tagger: SpanNERPipeline, cap
     assert "Ignoring args : (['more'],)" in caplog.text
     made = SpanNERPipeline(model=tagger.model, tokenizer=tagger.tokenizer, num_workers=2, batch_size=1)
     assert_same(made([ANA, "Oslo"]), expected)
+
+
+def test_without_the_model_of_the_quickstart_the_command_that_makes_one_is_named(
+    tagger: SpanNERPipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quickstart, "MODEL_FOLDER", tmp_path / "none")
+    with pytest.raises(ValueError, match=r"is not in .*none; `hf-spanner train` makes it"):
+        pipeline("span-ner")
+    monkeypatch.setattr(quickstart, "MODEL_FOLDER", tmp_path)
+    tagger.model.save_pretrained(tmp_path)
+    tagger.tokenizer.save_pretrained(tmp_path)
+    entry = PIPELINE_REGISTRY.check_task("span-ner")[1]
+    monkeypatch.setitem(entry, "default", quickstart.DefaultModel())
+    assert pipeline("span-ner")(ANA) == tagger(ANA)
 
 
 def test_settings_of_the_construction_hold_until_a_call_gives_others(tagger: SpanNERPipeline) -> None:

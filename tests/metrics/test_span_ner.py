@@ -175,3 +175,48 @@ def test_example_of_the_card(metric):
     with_intervals = metric.compute(predictions=predictions, references=references, num_resamples=10)
     named = [*with_intervals, *with_intervals["intervals"]]
     assert [key for key in named if f"`{key}`" not in card] == []
+
+
+SPAN = {"start": 0, "end": 1, "label": "PER", "score": 0.5}
+WRONG = [
+    *([{name: value for name, value in SPAN.items() if name != missing}] for missing in SPAN),
+    *([SPAN | {name: None}] for name in SPAN),
+    [SPAN | {"start": "0"}],
+    [SPAN | {"start": 2}],
+    [SPAN | {"end": 1.5}],
+    [SPAN | {"label": 3}],
+    [SPAN | {"score": 1.5}],
+    [SPAN | {"score": math.nan}],
+    [SPAN | {"score": "high"}],
+    [(0, 1, "PER", 0.5)],
+    ["PER"],
+    SPAN,
+    "PER",
+    None,
+    3,
+]
+
+
+@pytest.mark.parametrize("text", WRONG, ids=repr)
+def test_wrong_predictions_are_refused_in_words_however_they_are_added(text):
+    """With the encoding of the library alone a span without score is a KeyError that says no more than 'score'."""
+    gold = [{name: SPAN[name] for name in ("start", "end", "label")}]
+    messages = []
+    for given in (
+        lambda metric: metric.compute(predictions=[[], text], references=[[], gold]),
+        lambda metric: metric.add_batch(predictions=[[], text], references=[[], gold]),
+        lambda metric: metric.add(prediction=text, reference=gold),
+    ):
+        with pytest.raises(ValueError, match=r"^predictions\[[01]\]") as error:
+            given(SpanNERMetric())
+        messages.append(str(error.value))
+    assert messages[0] == messages[1] == messages[2].replace("[0]", "[1]", 1)
+
+
+@pytest.mark.parametrize("texts", [None, "PER", SPAN, 3], ids=repr)
+def test_sides_that_are_no_lists_of_texts_are_refused_in_words(texts):
+    for sides in ({"predictions": texts, "references": [[]]}, {"predictions": [[]], "references": texts}):
+        with pytest.raises(ValueError, match="must be a list with a list of spans for each text"):
+            SpanNERMetric().compute(**sides)
+        with pytest.raises(ValueError, match="must be a list with a list of spans for each text"):
+            score_spans(**sides)

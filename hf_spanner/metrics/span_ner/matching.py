@@ -1,6 +1,6 @@
 """Labelled spans of texts as checked sets: what counts as a prediction, and what counts as right."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,12 @@ def matched_spans(predictions: SpanLists, references: SpanLists) -> tuple[dict[S
         The predicted spans in the order of their first appearance, and the gold spans.
 
     Raises:
-        ValueError: If the sides differ in length, a span lacks a key or has an impossible value, or a score is missing
-            or lies outside [0, 1].
+        ValueError: If the sides differ in length or are no lists of lists of dicts, a span lacks a key or has an
+            impossible value, or a score is missing or lies outside [0, 1].
     """
+    for side, texts in (("predictions", predictions), ("references", references)):
+        if not _is_list(texts):
+            raise ValueError(f"{side} must be a list with a list of spans for each text, got {texts!r:.100}")
     if len(predictions) != len(references):
         raise ValueError(
             "predictions and references must hold one entry per text, "
@@ -51,7 +54,11 @@ def best_scores(predictions: SpanLists) -> dict[SpanKey, float]:
 def span_keys(texts: SpanLists, side: str) -> Iterator[SpanKey]:
     """The checked key of every span, in order, repeats included; `side` names the texts in messages."""
     for index, text in enumerate(texts):
+        if not _is_list(text):
+            raise ValueError(f"{side}[{index}]: the spans of a text must be a list, got {text!r:.100}")
         for span in text:
+            if not isinstance(span, Mapping):
+                raise ValueError(f"{side}[{index}]: a span must be a dict with start, end and label, got {span!r:.100}")
             if "start" not in span or "end" not in span or "label" not in span:
                 raise ValueError(f"{side}[{index}]: a span must have start, end and label, got {dict(span)}")
             start, end, label = span["start"], span["end"], span["label"]
@@ -60,6 +67,11 @@ def span_keys(texts: SpanLists, side: str) -> Iterator[SpanKey]:
             if not isinstance(label, str):
                 raise ValueError(f"{side}[{index}]: label must be a string, got {dict(span)}")
             yield index, int(start), int(end), str(label)
+
+
+def _is_list(value: object) -> bool:
+    """Whether a value can be a list of texts or of spans, such as a list, an array or a column of a data set."""
+    return isinstance(value, Iterable) and isinstance(value, Sized) and not isinstance(value, str | bytes | Mapping)
 
 
 def check_score(score: Any, where: str) -> None:

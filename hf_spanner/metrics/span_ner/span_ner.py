@@ -7,7 +7,7 @@ import datasets
 import evaluate
 
 from .curves import precision_recall_curve
-from .matching import SpanLists
+from .matching import SpanLists, matched_spans
 from .reliability import brier_split, calibration_error
 from .resampling import paired_bootstrap
 from .scoring import score_spans
@@ -84,6 +84,20 @@ class SpanNERMetric(evaluate.Metric):
             inputs_description=_INPUTS_DESCRIPTION,
             features=datasets.Features({"predictions": datasets.List(scored_span), "references": datasets.List(span)}),
         )
+
+    def add_batch(self, *, predictions: Any = None, references: Any = None, **kwargs: Any) -> None:
+        """Add texts; what is wrong with them is said in words before they are encoded.
+
+        Raises:
+            ValueError: As in `score_spans`.
+        """
+        matched_spans(predictions, references)
+        super().add_batch(predictions=predictions, references=references, **kwargs)
+
+    def add(self, *, prediction: Any = None, reference: Any = None, **kwargs: Any) -> None:
+        """Add the spans of one text; see `add_batch`."""
+        matched_spans([prediction], [reference])
+        super().add(prediction=prediction, reference=reference, **kwargs)
 
     def _compute(
         self,
