@@ -1,9 +1,7 @@
 """Any text and any words, long texts, settings of decoding, order of batches; tests/cases has the forms of input."""
 
 import json
-import pickle
 from collections.abc import Callable
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +10,7 @@ import torch
 from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import PreTrainedTokenizerBase, pipeline
-from transformers.pipelines import PIPELINE_REGISTRY
+from transformers import PreTrainedTokenizerBase
 from transformers.pipelines.pt_utils import KeyDataset
 
 from hf_spanner import (
@@ -23,7 +20,6 @@ from hf_spanner import (
     SpanNERPipeline,
     SpanNERTrainer,
     SpanNERTrainingArguments,
-    quickstart,
 )
 from hf_spanner.core import pipeline_span_ner
 from hf_spanner.core.pipeline_span_ner import buffers, check_text
@@ -181,52 +177,6 @@ def test_batches_are_sorted_by_length_and_answers_are_not(
     monkeypatch.setattr(tagger.model, "encode", lambda *args: widths.append(tuple(args[0].shape)) or encode(*args))
     assert_same(tagger(texts, batch_size=2), alone)
     assert widths == [(2, 4), (2, 9), (2, 11)]
-
-
-def test_arguments_of_every_pipeline_call_are_taken(tagger: SpanNERPipeline, caplog: pytest.LogCaptureFixture) -> None:
-    """`num_workers` has no effect here; a second input by position is ignored with a warning, as in the library."""
-    expected = tagger([ANA, "Oslo"])
-    assert_same(tagger([ANA, "Oslo"], num_workers=4, batch_size=1), expected)
-    assert caplog.text == ""
-    assert tagger([ANA, "Oslo"], ["more"]) == expected
-    assert "Ignoring args : (['more'],)" in caplog.text
-    made = SpanNERPipeline(model=tagger.model, tokenizer=tagger.tokenizer, num_workers=2, batch_size=1)
-    assert_same(made([ANA, "Oslo"]), expected)
-
-
-def test_without_the_model_of_the_quickstart_the_command_that_makes_one_is_named(
-    tagger: SpanNERPipeline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(quickstart, "MODEL_FOLDER", tmp_path / "none")
-    with pytest.raises(ValueError, match=r"is not in .*none; `hf-spanner train` makes it"):
-        pipeline("span-ner")
-    monkeypatch.setattr(quickstart, "MODEL_FOLDER", tmp_path)
-    tagger.model.save_pretrained(tmp_path)
-    tagger.tokenizer.save_pretrained(tmp_path)
-    entry = PIPELINE_REGISTRY.check_task("span-ner")[1]
-    monkeypatch.setitem(entry, "default", quickstart.DefaultModel())
-    assert pipeline("span-ner")(ANA) == tagger(ANA)
-
-
-def test_settings_of_the_construction_hold_until_a_call_gives_others(tagger: SpanNERPipeline) -> None:
-    made = SpanNERPipeline(model=tagger.model, tokenizer=tagger.tokenizer, pretokenized=True, threshold=1.0)
-    words = ANA.split()
-    assert made(words) == []
-    assert made(words, threshold=0.0) == tagger(ANA)
-    assert made(ANA, pretokenized=False, threshold=0.0) == tagger(ANA)
-
-
-def test_a_pipeline_pickles_after_its_calls_as_before_them(
-    random_tagger: Callable[..., SpanNERPipeline], tagger: SpanNERPipeline
-) -> None:
-    """Also where the encoder was asked for several layers, for which the library leaves hooks in it."""
-    made = random_tagger(tagger.model.config.model_type, num_encoder_layers=2)
-    before = pickle.loads(pickle.dumps(made))
-    expected = made([ANA, "Oslo"])
-    assert any(expected)
-    for copied in (pickle.loads(pickle.dumps(made)), before, deepcopy(made), made):
-        assert copied([ANA, "Oslo"]) == expected
-    assert pickle.loads(pickle.dumps(made.model)).state_dict().keys() == made.model.state_dict().keys()
 
 
 HARD = [
