@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
-from hf_spanner.data.schema import Entity, similar_labels
+from hf_spanner.data.schema import Entity, one_line, similar_labels
 
 TRAIN = "train"
 
@@ -76,7 +76,10 @@ class DataReport:
         labels = Counter[str]()
         for report in reports:
             labels.update(report.labels)
-        rows += [[f"  {label}", *(f"{r.labels.get(label, 0):,}" for r in reports)] for label, _ in labels.most_common()]
+        rows += [
+            [f"  {one_line(label)}", *(f"{r.labels.get(label, 0):,}" for r in reports)]
+            for label, _ in labels.most_common()
+        ]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
         return "\n".join(lines + self._remarks())
@@ -88,6 +91,8 @@ class DataReport:
             for other, count in report.repeated_from.items():
                 if count:
                     remarks.append(f"{name}: {count:,} of {report.sentences:,} sentences are also in {other}")
+            if report.sentences and not report.entities:
+                remarks.append(f"{name}: none of its {report.sentences:,} sentences has an entity")
             if report.unseen_labels:
                 remarks.append(f"{name}: labels that {TRAIN} lacks: {report.unseen_labels}")
             if report.no_document:

@@ -1,6 +1,8 @@
 """The data set row: its columns, its checks and its label names."""
 
 import logging
+import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
@@ -107,16 +109,25 @@ def label_set(rows: Iterable[Mapping[str, Any]]) -> list[str]:
         raise ValueError(f"labels must have no blanks at their edges, got {blank_edges}; load_rows removes them")
     names = sorted(labels)
     for group in similar_labels(names):
-        logger.warning("labels that differ only in letter case or separators, kept apart: %s", group)
+        logger.warning("labels that differ only in letter case, separators or normal form, kept apart: %s", group)
     return names
 
 
 def similar_labels(labels: Iterable[str]) -> list[list[str]]:
-    """Groups of labels that differ only in letter case, or in the blank, "-" or "_" between their parts."""
+    """Groups of labels that differ only in letter case, in "-", "_" or blanks between their parts, or in normal form.
+
+    Normal forms are those of Unicode: one letter may be a single character (NFC) or a letter and a mark (NFD).
+    """
     groups: dict[str, list[str]] = {}
     for label in sorted({label.strip() for label in labels}):
-        groups.setdefault(label.casefold().replace("-", "_").replace(" ", "_"), []).append(label)
+        parts = re.sub(r"[-_\s]", "_", unicodedata.normalize("NFC", label.casefold()))
+        groups.setdefault(parts, []).append(label)
     return [group for group in groups.values() if len(group) > 1]
+
+
+def one_line(text: str) -> str:
+    """A text with its line ends and other characters that show nothing as escapes, for a table or a list."""
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
 def sorted_entities(spans: Iterable[Sequence[Any]]) -> list[Entity]:

@@ -16,6 +16,7 @@ from ruamel.yaml import YAML
 
 from hf_spanner.core.configuration_span_ner import VERSION, SpanNERConfig
 from hf_spanner.data.report import DataReport
+from hf_spanner.data.schema import one_line
 from hf_spanner.metrics.span_ner.scoring import score_text
 from hf_spanner.training.arguments import SpanNERTrainingArguments
 from hf_spanner.training.recipe import PACKAGE_PREFIX, Recipe
@@ -58,6 +59,8 @@ LEFT_OUT_ARGUMENTS = (
 )
 # What of an encoder's loading belongs to the run; where its files are kept and who asks for them does not.
 CARD_OPTIONS = ("revision", "dtype", "attn_implementation", "trust_remote_code")
+# Names of files and folders that do not say which corpus they hold.
+NO_NAMES = {"", "..", "~", "test", "testing", "eval", "evaluation", "dev", "val", "valid", "validation", "train"}
 METRICS = (
     ("f1", "Strict F1", "overall_f1"),
     ("precision", "Strict precision", "overall_precision"),
@@ -103,7 +106,7 @@ def write_model_card(
         encoder=shareable(recipe.encoder),
         init_from=shareable(recipe.init_from),
         data=data_name(recipe),
-        labels=list(config.id2label.values()),
+        labels=[code_span(label) for label in config.id2label.values()],
         scores=scores,
         label_table=label_table(scores),
         ece=score_text(scores["overall_ece"]),
@@ -149,11 +152,25 @@ def card_data(recipe: Recipe, scores: Mapping[str, Any], name: str) -> ModelCard
 
 
 def data_name(recipe: Recipe) -> str:
-    """Name of the corpus: the data set on the Hub, or the folder that holds the test file."""
+    """Name of the corpus: the data set on the Hub, or the nearest folder around the test file that is no split's name.
+
+    If no folder has such a name, it is that of the test file, unless this is the name of a split alone. Of an absolute
+    path only the last folder counts: the others tell of this machine.
+    """
     if _is_hub_name(recipe.data.source):
         return str(recipe.data.source)
     path = PurePosixPath(Path(recipe.data.test or recipe.data.source or "").as_posix())
-    return (path.parent.name if recipe.data.test else path.name) or path.stem
+    folders = [*path.parents] if recipe.data.test else [path, *path.parents]
+    if path.is_absolute() or PureWindowsPath(path).is_absolute():
+        folders = folders[:1]
+    names = [*(folder.name for folder in folders), path.name.split(".")[0]]
+    return next((name for name in names if name.lower() not in NO_NAMES), "data without a name")
+
+
+def code_span(text: str) -> str:
+    """A text as code inside a line of Markdown."""
+    text = one_line(text)
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 
 def label_table(scores: Mapping[str, Any]) -> str:
@@ -186,7 +203,7 @@ def bin_table(bins: Sequence[Mapping[str, Any]]) -> str:
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table whose columns line up also as plain text; the first column is text, the others are numbers."""
-    lines = [list(header), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    lines = [list(header), *([one_line(cell).replace("|", "\\|") for cell in row] for row in rows)]
     widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
     lines.insert(1, ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])])
     return "\n".join(

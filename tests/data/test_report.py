@@ -63,6 +63,15 @@ def test_the_table_shows_every_split_label_and_remark():
     assert "labels that look alike: ['PER', 'Per']" in lines
 
 
+def test_a_split_without_any_entity_is_told_and_a_label_stays_on_its_line():
+    rows = [{"tokens": ["a"], "entities": []}] * 2
+    lines = str(data_report({"train": rows, "test": []})).splitlines()
+    assert "train: none of its 2 sentences has an entity" in lines
+    assert not any(line.startswith("test:") for line in lines)
+    rows = [{"tokens": ["a"], "entities": [{"start": 0, "end": 1, "label": "A\nB"}]}]
+    assert [line.split() for line in str(data_report({"train": rows})).splitlines() if "A" in line] == [["A\\nB", "1"]]
+
+
 def test_an_empty_split_divides_by_nothing():
     report = data_report({"train": []})
     assert report.splits["train"] == SplitReport()

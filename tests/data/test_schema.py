@@ -5,6 +5,7 @@ from hf_spanner.data.schema import (
     Problem,
     entity_problem,
     label_set,
+    one_line,
     similar_labels,
     sorted_entities,
     words_problem,
@@ -45,6 +46,15 @@ def test_a_problem_shows_a_long_value_cut():
 
 def test_similar_labels_compares_case_and_separators():
     assert similar_labels(["PER", "Per ", "LOC", "GEO-SITE", "geo_site"]) == [["GEO-SITE", "geo_site"], ["PER", "Per"]]
+    assert similar_labels(["Caf\u00e9", "Cafe\u0301", "a b", "a\u00a0b"]) == [
+        ["Cafe\u0301", "Caf\u00e9"],
+        ["a b", "a\u00a0b"],
+    ]
+
+
+def test_what_shows_nothing_is_escaped():
+    assert one_line("a b|\u00e9") == "a b|\u00e9"
+    assert one_line("A\nB\r\u2028\u200bC") == "A\\nB\\r\\u2028\\u200bC"
 
 
 def test_labels_are_numbered_as_rows_hold_them():

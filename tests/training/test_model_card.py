@@ -14,6 +14,7 @@ from hf_spanner.data.report import DataReport, data_report
 from hf_spanner.metrics.span_ner.scoring import score_spans
 from hf_spanner.training.model_card import (
     bin_table,
+    data_name,
     label_table,
     limits,
     markdown_table,
@@ -212,3 +213,38 @@ def test_limits_follow_the_configuration() -> None:
 )
 def test_a_path_tells_nothing_of_this_machine(value: str | None, expected: str | None) -> None:
     assert shareable(value) == expected
+
+
+def test_a_label_of_any_characters_leaves_the_card_whole(
+    make_recipe: Callable, report: DataReport, tmp_path: Path
+) -> None:
+    """Line ends, bars and backticks neither end a line of a table nor a word of code."""
+    labels = {0: "A\nB", 1: "C|D\r", 2: "`E`\u2028"}
+    config = METHODS["boundary_smoothing"].config_class(id2label=labels)
+    gold = [[{"start": place, "end": place + 1, "label": label} for place, label in labels.items()]]
+    rows = [{"tokens": ["a", "b", "c"], "entities": gold[0]}]
+    scores = score_spans([[entity | {"score": 0.5} for entity in gold[0]]], gold)
+    text = write_model_card(tmp_path, make_recipe(), config, scores, data_report({"test": rows})).read_text("utf-8")
+    assert r"Labels: `A\nB`, `C|D\r`, `` `E`\u2028 ``." in text.splitlines()
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in table} == {5, 7}
+    assert [line.split("|")[1].strip() for line in table if r"\nB" in line] == [r"A\nB"]
+    assert ModelCard.load(tmp_path / "README.md").data.library_name == "transformers"
+
+
+@pytest.mark.parametrize(
+    ("test", "name"),
+    [
+        ("test.jsonl", "data without a name"),
+        ("data/test.conll", "data"),
+        ("/home/somebody/test/test.conll", "data without a name"),
+        ("/home/somebody/test/part.conll", "part"),
+        ("test/part.jsonl", "part"),
+        ("corpus/test.jsonl", "corpus"),
+        ("corpus/dev/test/test.jsonl.gz", "corpus"),
+        ("weather.test.conll", "weather"),
+    ],
+)
+def test_the_corpus_is_never_named_after_a_split(make_recipe: Callable, test: str, name: str) -> None:
+    assert data_name(make_recipe(data={"train": "train.jsonl", "dev": "dev.jsonl", "test": test})) == name
+    assert data_name(make_recipe(data={"source": "./corpus/test"})) == "corpus"
