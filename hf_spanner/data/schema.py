@@ -101,9 +101,11 @@ def label_set(rows: Iterable[Mapping[str, Any]]) -> list[str]:
         The names, in the order in which a model numbers them.
 
     Raises:
-        ValueError: For a label with blanks at its edges, which no row of a reader has.
+        ValueError: If no row has an entity; for a label with blanks at its edges, which no row of a reader has.
     """
     labels = {entity["label"] for row in rows for entity in row["entities"]}
+    if not labels:
+        raise ValueError("labels are those of the rows' entities, and no row has one: there is nothing to learn")
     blank_edges = sorted(label for label in labels if label != label.strip())
     if blank_edges:
         raise ValueError(f"labels must have no blanks at their edges, got {blank_edges}; load_rows removes them")

@@ -44,9 +44,10 @@ def test_words_that_agree_have_no_disagreement(words_script: ModuleType) -> None
     ]
 
 
-def test_the_promised_corpora_keep_their_borders() -> None:
+def test_every_corpus_keeps_its_borders() -> None:
     lines = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("|") and "%" in line]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     shares = {name: float(share.rstrip("%")) for name, share, *_ in cells}
     assert len(shares) == 22
-    assert all(shares[name] >= 99.9 for name in ("conll2003", "gum", "litbank", "wnut17"))
+    assert {"conll2003", "gum", "litbank", "wnut17"} < shares.keys()
+    assert min(shares.values()) >= 99.98

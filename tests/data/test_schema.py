@@ -60,6 +60,8 @@ def test_what_shows_nothing_is_escaped():
 def test_labels_are_numbered_as_rows_hold_them():
     assert label_set([ROW, {"tokens": [], "entities": []}]) == ["LOC"]
     rows = [ROW, {"tokens": ["Tarn"], "entities": [{"start": 0, "end": 1, "label": "LOC "}]}]
+    with pytest.raises(ValueError, match="no row has one: there is nothing to learn"):
+        label_set([{"tokens": ["a"], "entities": []}])
     with pytest.raises(ValueError, match=r"no blanks at their edges, got \['LOC '\]; load_rows removes them"):
         label_set(rows)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from datasets import ClassLabel, Dataset, Features, List, Value
 from tiny_training import biased, long_row, trainer_for
 from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase
 
@@ -127,6 +128,28 @@ def test_several_evaluation_sets_have_names_of_their_own(
     scores = trainer.evaluate()
     assert (scores["eval_some_num_gold"], scores["eval_rest_num_gold"]) == (6, 4)
     assert trainer.evaluate("rest")["eval_num_gold"] == 4
+
+
+def test_rows_of_the_hub_train_and_are_evaluated_as_they_are(
+    tiny_model: Make, tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+) -> None:
+    """Tags by number in a dataset, or by name in a list; beside empty entities they are refused, not lost."""
+    records = [{"tokens": ["Ana", "met", "Bo", "Li"], "ner_tags": [1, 0, 1, 2]}, {"tokens": ["no"], "ner_tags": [0]}]
+    names = ["O", "B-PER", "I-PER"]
+    dataset = Dataset.from_list(
+        records, features=Features({"tokens": List(Value("string")), "ner_tags": List(ClassLabel(names=names))})
+    )
+    named = [record | {"ner_tags": [names[tag] for tag in record["ner_tags"]]} for record in records]
+    trainer = trainer_for(tiny_model(), tokenizer, tmp_path, train_dataset=dataset, eval_dataset=named)
+    assert trainer.train_dataset[0]["entities"] == [
+        {"start": 0, "end": 1, "label": "PER"},
+        {"start": 2, "end": 4, "label": "PER"},
+    ]
+    trainer.train()
+    for rows in (named, dataset):
+        assert trainer.evaluate(rows)["eval_num_gold"] == 2
+    with pytest.raises(ValueError, match=r"ner_tags is .*two truths"):
+        trainer.evaluate([named[0] | {"entities": []}])
 
 
 def test_no_rows_are_refused(tiny_model: Make, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path) -> None:
