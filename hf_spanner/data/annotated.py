@@ -1,6 +1,6 @@
 """Rows that are given in memory, in the form that training reads, whatever form of annotation they come in."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 from datasets import Dataset, IterableDataset, LargeList, List, Value
@@ -12,7 +12,7 @@ from hf_spanner.data.schema import FEATURES
 OTHER_FIELDS = {*TAG_FIELDS, "tokenized_text", "ner", "text"}  # of forms other than tokens with entities
 
 
-def annotated_rows(rows: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+def annotated_rows(rows: Any) -> Any:
     """Rows as they are if they have words and entities in the form of training, else as `load_rows` reads them.
 
     Args:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-TAG_FIELDS = ("ner_tags", "tags", "labels")
+TAG_FIELDS: tuple[str, ...] = ("ner_tags", "tags", "labels")
 
 
 def named_record(

@@ -62,7 +62,7 @@ def stated_entities(record: Mapping[str, Any], field: str) -> list[StatedEntity]
     for index, entity in enumerate(entities):
         fields = None
         if isinstance(entity, list | tuple) and len(entity) == 3:
-            fields = (*entity, None)
+            fields = (entity[0], entity[1], entity[2], None)
         elif isinstance(entity, Mapping) and _tool_of_entity(entity) is None:
             fields = (entity.get("start"), entity.get("end"), entity.get("label"), entity.get("text"))
         stated.append(StatedEntity(f"{field}[{index}]", entity, fields))

@@ -63,7 +63,8 @@ def _with_unit(records: Iterable[PlacedRecord], reading: Reading) -> Iterator[tu
         if has_text_and_words(record):
             head = [(place, record), *islice(records, NUM_DETECTION_SENTENCES - 1)]
             unit = unit_of(record for _, record in head)
-            yield from ((*placed, unit) for placed in chain(head, records))
+            for placed in chain(head, records):
+                yield (*placed, unit)
             return
         yield place, record, "words"
 
@@ -77,7 +78,8 @@ def _with_scheme(
         if _tag_fields(record):
             tagged = chain([(place, record, unit)], records)
             scheme, tagged = scheme_of_stream(tagged, lambda placed: _string_tags(placed[1]), source, reading)
-            yield from ((*placed, scheme) for placed in tagged)
+            for placed in tagged:
+                yield (*placed, scheme)
             return
         yield place, record, unit, reading.options.scheme
 
@@ -208,6 +210,7 @@ def _text_row(record: Mapping[str, Any], place: str, reading: Reading) -> tuple[
     if problem is not None:
         reading.refuse_row(place, problem)
         return None
+    assert isinstance(text, str)
     items = _entity_items(record, "entities", place, reading)
     if items is None:
         return None
