@@ -65,7 +65,7 @@ def main() -> None:
 def corpus_rows(folder: Path) -> list[dict[str, Any]]:
     """Rows of all splits that a folder has."""
     names = {path.name.split(".")[0] for path in folder.iterdir()}
-    return [row for split in SPLITS if split in names for row in load_rows(folder, split=split)]
+    return [row for split in SPLITS if split in names for row in load_rows(folder, split=split).to_list()]
 
 
 def table_row(name: str, rows: Sequence[dict[str, Any]], num_kinds: int) -> tuple[list[str], Agreement]:

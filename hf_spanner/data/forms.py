@@ -1,7 +1,7 @@
 """The forms that a record may have, and those of annotation tools, which are known by their fields and named."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from hf_spanner.data.schema import Problem
 
@@ -50,7 +50,7 @@ class StatedEntity(NamedTuple):
 
 def stated_entities(record: Mapping[str, Any], field: str) -> list[StatedEntity] | None:
     """The entities of a record as it states them, None if the field holds no list of them."""
-    entities = record.get(field)
+    entities: Any = record.get(field)
     if isinstance(entities, Mapping):  # a Sequence of a dataset is read back as a list per key
         keys = ["start", "end", "label"] + ["text"] * (entities.get("text") is not None)
         columns = [entities[key] for key in keys if isinstance(entities.get(key), list)]
@@ -59,7 +59,7 @@ def stated_entities(record: Mapping[str, Any], field: str) -> list[StatedEntity]
     if not isinstance(entities, list | tuple):
         return None
     stated = []
-    for index, entity in enumerate(entities):
+    for index, entity in enumerate(cast(list[Any], entities)):
         fields = None
         if isinstance(entity, list | tuple) and len(entity) == 3:
             fields = (entity[0], entity[1], entity[2], None)

@@ -78,8 +78,8 @@ def _with_scheme(
         if _tag_fields(record):
             tagged = chain([(place, record, unit)], records)
             scheme, tagged = scheme_of_stream(tagged, lambda placed: _string_tags(placed[1]), source, reading)
-            for placed in tagged:
-                yield (*placed, scheme)
+            for tagged_place, tagged_record, tagged_unit in tagged:
+                yield tagged_place, tagged_record, tagged_unit, scheme
             return
         yield place, record, unit, reading.options.scheme
 

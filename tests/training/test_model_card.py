@@ -224,7 +224,7 @@ def test_a_label_of_any_characters_leaves_the_card_whole(
     gold = [[{"start": place, "end": place + 1, "label": label} for place, label in labels.items()]]
     rows = [{"tokens": ["a", "b", "c"], "entities": gold[0]}]
     scores = score_spans([[entity | {"score": 0.5} for entity in gold[0]]], gold)
-    text = write_model_card(tmp_path, make_recipe(), config, scores, data_report({"test": rows})).read_text("utf-8")
+    text = write_model_card(tmp_path, make_recipe(), config, scores, data_report({"train": rows})).read_text("utf-8")
     assert r"Labels: `A\nB`, `C|D\r`, `` `E`\u2028 ``." in text.splitlines()
     table = [line for line in text.splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in table} == {5, 7}
