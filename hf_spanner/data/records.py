@@ -76,10 +76,10 @@ def _with_scheme(
     records = iter(records)
     for place, record, unit in records:
         if _tag_fields(record):
-            tagged = chain([(place, record, unit)], records)
+            tagged: Iterable[tuple[str, Mapping[str, Any], Unit]] = chain([(place, record, unit)], records)
             scheme, tagged = scheme_of_stream(tagged, lambda placed: _string_tags(placed[1]), source, reading)
-            for tagged_place, tagged_record, tagged_unit in tagged:
-                yield tagged_place, tagged_record, tagged_unit, scheme
+            for placed in tagged:
+                yield (*placed, scheme)
             return
         yield place, record, unit, reading.options.scheme
 
