@@ -1,7 +1,6 @@
 """How many tokens an encoder can read at once."""
 
-import json
-from functools import lru_cache
+from copy import deepcopy
 
 import torch
 from torch import nn
@@ -28,14 +27,19 @@ def position_capacity(encoder_config: PreTrainedConfig) -> int:
     Returns:
         The number that the configuration states, or what the table holds if that is less.
     """
-    return _capacity(type(encoder_config), encoder_config.to_json_string())
+    key = type(encoder_config), encoder_config.to_json_string()
+    if key not in KNOWN_CAPACITIES:
+        KNOWN_CAPACITIES[key] = measured_capacity(deepcopy(encoder_config))
+    return KNOWN_CAPACITIES[key]
 
 
-@lru_cache
-def _capacity(config_class: type[PreTrainedConfig], text: str) -> int:
-    config = config_class.from_dict(json.loads(text))
+KNOWN_CAPACITIES: dict[tuple[type[PreTrainedConfig], str], int] = {}
+
+
+def measured_capacity(config: PreTrainedConfig) -> int:
+    """The capacity of an encoder that is built for it."""
     fields = config.to_dict()
-    names = (config_class.attribute_map.get(name, name) for name in STATED)
+    names = (config.attribute_map.get(name, name) for name in STATED)
     stated = next((fields[name] for name in names if fields.get(name)), UNSTATED)
     with torch.device("meta"), no_init_weights():
         encoder = new_encoder(config)

@@ -50,16 +50,28 @@ def encoder_class(config: PreTrainedConfig) -> type[PreTrainedModel]:
 
 
 def new_encoder(config: PreTrainedConfig) -> PreTrainedModel:
-    """An encoder with random weights, in the default dtype, which keeps this very configuration as its own."""
+    """An encoder with random weights, in the default dtype; a decoder keeps no cache of what it has read.
+
+    Most keep this very configuration as their own; some that belong to an encoder-decoder change a copy.
+    """
     model_class = encoder_class(config)
+    if "use_cache" in vars(config):
+        config.use_cache = False
     return encoder_alone(model_class(config, **pooler_arguments(model_class)))
 
 
 def encoder_alone(model: PreTrainedModel) -> PreTrainedModel:
-    """The model itself, or of an encoder-decoder such as BART the encoder."""
-    if type(model.config).is_encoder_decoder and type(model) is MODEL_MAPPING[type(model.config)]:
-        return cast(PreTrainedModel, model.get_encoder())
-    return model
+    """The model itself, or of an encoder-decoder such as BART the encoder.
+
+    Raises:
+        ValueError: If the encoder is no model of the library by itself.
+    """
+    if not type(model.config).is_encoder_decoder or type(model) is not MODEL_MAPPING[type(model.config)]:
+        return model
+    encoder = model.get_encoder()
+    if not isinstance(encoder, PreTrainedModel):
+        raise ValueError(f"encoder_config: {type(model).__name__} has no encoder that can be taken out of it")
+    return encoder
 
 
 def pooler_arguments(model_class: type[PreTrainedModel]) -> dict[str, bool]:
@@ -117,8 +129,39 @@ def load_encoder(
     refuse_unfit(model, source, info)
     check_kinds(model, source, saved_weights(source, download, vars(config).get("transformers_weights")))
     encoder = encoder_alone(model)
+    check_reading(encoder)
     encoder.config.name_or_path = config.name_or_path  # a path of this machine is cleared there
     return encoder
+
+
+def check_takes_vectors(encoder: PreTrainedModel) -> None:
+    """Raise a ValueError unless an encoder takes vectors in place of token ids: prompts are put before them."""
+    if "inputs_embeds" not in inspect.signature(type(encoder).forward).parameters:
+        raise ValueError(
+            f"has_type_inputs must be False with {type(encoder).__name__}, which takes no inputs_embeds to read the "
+            "types' vectors with the sentence"
+        )
+
+
+@torch.no_grad()
+def check_reading(encoder: PreTrainedModel) -> None:
+    """Let an encoder read three tokens, as it will read texts.
+
+    Raises:
+        ValueError: If it cannot, as one that also wants boxes or pictures, or does not give one vector for each token.
+    """
+    kind, ids = type(encoder).__name__, torch.zeros(1, 3, dtype=torch.long, device=encoder.device)
+    try:
+        output = encoder(input_ids=ids, attention_mask=torch.ones_like(ids), output_hidden_states=True)
+    except Exception as error:
+        raise ValueError(f"{kind} does not read token ids and their mask alone: {error}") from error
+    states = output.get("last_hidden_state")
+    shape = None if states is None else tuple(states.shape)
+    if shape != (1, 3, encoder.config.hidden_size):
+        raise ValueError(
+            f"{kind} must give last_hidden_state with hidden_size = {encoder.config.hidden_size} numbers for each "
+            f"token, got {'none' if shape is None else f'the shape {shape} for 3 tokens'}"
+        )
 
 
 def float_type(dtype: str | torch.dtype | None) -> str | torch.dtype:

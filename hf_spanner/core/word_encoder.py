@@ -16,6 +16,11 @@ from hf_spanner.core.text_encoder import new_encoder
 class WordEncoder(nn.Module):
     """Transformer, pooling of sub-word tokens, optional BiLSTM: three steps that a method may also call one by one.
 
+    Padding changes no word, as far as the encoder keeps to its mask. FNet mixes padding in, ConvBERT's convolutions and
+    BigBird's blocks reach into it; with these a text's scores depend on the lengths of its batch. A decoder such as
+    GPT-2 or Llama is causal: the vector of a word knows what stands before it and nothing of what follows, which costs
+    accuracy; a BiLSTM over the words makes up for part of it.
+
     Memory: pooling holds one (B, N, T) table, the size of one attention head's scores.
 
     Args:
@@ -26,6 +31,7 @@ class WordEncoder(nn.Module):
         super().__init__()
         self.pooling, self.num_layers, self.has_lstm = config.pooling, config.num_encoder_layers, config.lstm_layers > 0
         self.encoder = new_encoder(config.encoder_config)
+        config.encoder_config = self.encoder.config
         for name in HANDED_ON:
             setattr(self, name, getattr(self.encoder, name))
         self.all_tied_weights_keys = {

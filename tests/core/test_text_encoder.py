@@ -18,7 +18,9 @@ from transformers import (
     BertForMaskedLM,
     BertModel,
     CanineConfig,
+    CLIPTextConfig,
     ElectraConfig,
+    GPT2Config,
     PreTrainedConfig,
     T5Config,
     ViTConfig,
@@ -282,3 +284,42 @@ def test_layers_of_the_encoder_are_seen_on_the_model(folder: Path) -> None:
     model = from_encoder(folder)
     assert {"BertLayer"} <= set(model._no_split_modules)
     assert model._no_split_modules == set(new_encoder(BertConfig(**SIZES))._no_split_modules)
+
+
+@pytest.mark.parametrize("fields", [{}, {"has_type_inputs": False, "has_type_conditioned_term": True}])
+def test_weights_that_lie_elsewhere_are_fetched_for_the_module_that_reads_them(
+    fields: dict[str, bool], method: str, folder: Path, tmp_path: Path
+) -> None:
+    """With little memory `device_map="auto"` leaves most weights on disk; scores are equal to the bit."""
+    if fields and method != "bopn":
+        pytest.skip("these fields are BOPN's")
+    settings = {"lstm_size": 8, **facts_of(method).tiny, **fields}
+    model = METHODS[method].from_encoder(folder, ["A", "B"], **settings).eval()
+    model.save_pretrained(tmp_path / "model")
+    spread = AutoModel.from_pretrained(
+        tmp_path / "model", device_map="auto", max_memory={"cpu": 60_000}, offload_folder=tmp_path / "offload"
+    )
+    assert "disk" in spread.hf_device_map.values()
+    assert not [name for name in spread.hf_device_map if ".layer.0." in name]  # no layer is cut
+    batch = {
+        "input_ids": torch.tensor([[2, 7, 8, 9, 3]]),
+        "attention_mask": torch.ones(1, 5, dtype=torch.long),
+        "word_index": torch.tensor([[0, 1, 2, 3, 0]]),
+        "word_mask": torch.ones(1, 3, dtype=torch.bool),
+    }
+    with torch.no_grad():
+        assert spread(**batch).logits.equal(model(**batch).logits)
+    assert any(parameter.is_meta for parameter in spread.parameters())
+
+
+def test_a_decoder_keeps_no_cache_of_what_it_has_read() -> None:
+    encoder = new_encoder(GPT2Config(vocab_size=50, n_embd=16, n_layer=1, n_head=2))
+    assert encoder(torch.ones(1, 3, dtype=torch.long)).past_key_values is None
+
+
+def test_prompts_want_an_encoder_that_takes_vectors() -> None:
+    clip = CLIPTextConfig(**{**SIZES, "num_hidden_layers": 1})
+    config = METHODS["bopn"].config_class(encoder_config=clip)
+    with pytest.raises(ValueError, match="has_type_inputs must be False with CLIPTextModel, which takes no inputs_emb"):
+        METHODS["bopn"](config)
+    METHODS["bopn"](METHODS["bopn"].config_class(encoder_config=clip, has_type_inputs=False))

@@ -13,7 +13,7 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from hf_spanner.core.modeling_span_ner import SpanNERModel, SpanNEROutput
 from hf_spanner.core.spans import Limits, pack_candidates
-from hf_spanner.core.text_encoder import SOURCE_ARGUMENTS
+from hf_spanner.core.text_encoder import SOURCE_ARGUMENTS, check_takes_vectors
 from hf_spanner.core.word_encoder import word_lengths
 from hf_spanner.methods.bopn.configuration_bopn import BOPNConfig
 from hf_spanner.methods.bopn.loss_bopn import bopn_loss, cell_mask, learning_parts, offset_targets
@@ -24,7 +24,14 @@ from hf_spanner.methods.bopn.offset_scores_bopn import (
     TypeConditionedTerm,
     TypeMaps,
 )
-from hf_spanner.methods.bopn.span_vectors_bopn import PairEmbedding, ReluLayer, ScaleLayer, ShiftLayer, SpanVectors
+from hf_spanner.methods.bopn.span_vectors_bopn import (
+    PairEmbedding,
+    ReluLayer,
+    ScaleLayer,
+    ShiftLayer,
+    SpanVectors,
+    all_rows,
+)
 from hf_spanner.methods.bopn.votes_bopn import voted_entities
 
 BLOCK_ELEMENTS = 2**24  # most numbers in a table of span vectors that is held at once, 64 MiB in float32
@@ -51,6 +58,8 @@ class BOPNModel(SpanNERModel):
         super().__init__(config)
         assert config.num_labels is not None
         width = self.word_encoder.output_size
+        if config.has_type_inputs:
+            check_takes_vectors(self.word_encoder.encoder)
         prompt_size = self.word_encoder.encoder.get_input_embeddings().embedding_dim
         self.types = TypeEmbedding(config.num_labels, prompt_size if config.has_type_inputs else width)
         self.span_vectors = SpanVectors(config, width)
@@ -88,13 +97,14 @@ class BOPNModel(SpanNERModel):
 
         The type prompts are read before the sentence's first token; one BiLSTM runs over types and words.
         """
-        encoder, num_types = self.word_encoder, len(self.types.weight)
+        encoder, num_types = self.word_encoder, self.types.num_embeddings
+        types = all_rows(self.types, attention_mask.device)  # (M, d)
         if not self.config.has_type_inputs:
             encoded = encoder(input_ids, attention_mask, word_index, word_mask, **asked)
             words = encoded.last_hidden_state  # (B, N, d)
-            encoded.last_hidden_state = torch.cat([self.types.weight.expand(len(words), -1, -1), words], dim=1)
+            encoded.last_hidden_state = torch.cat([types.expand(len(words), -1, -1), words], dim=1)
             return encoded
-        encoded = encoder.embed(input_ids, attention_mask, self.types.weight, **asked)
+        encoded = encoder.embed(input_ids, attention_mask, types, **asked)
         hidden = encoded.last_hidden_state  # (B, M + T, H)
         words = encoder.pool(hidden[:, num_types:], word_index, word_mask.shape[1])  # (B, N, H)
         both = torch.cat([hidden[:, :num_types], words], dim=1)  # (B, M + N, H)

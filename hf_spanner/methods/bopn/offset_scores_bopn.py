@@ -68,13 +68,18 @@ class TypeConditionedTerm(nn.Module):
     def forward(self, types: Tensor) -> tuple[Tensor, Tensor]:
         """A (B, M, L, d_b) and a (B, M, L) of (B, M, d) types."""
         normed = nn.functional.layer_norm(types, (self.width,), eps=NORM_EPSILON)  # (B, M, d)
-        scaled = self.output.weight * normed[:, :, None]  # (B, M, L, d)
-        maps = scaled @ self.scale_weight + self.output.weight @ self.shift_weight
-        return maps, self.output(normed * self.scale + self.shift)
+        projection = self.output()  # (L, d)
+        scaled = projection * normed[:, :, None]  # (B, M, L, d)
+        maps = scaled @ self.scale_weight + projection @ self.shift_weight
+        return maps, nn.functional.linear(normed * self.scale + self.shift, projection)
 
 
 class OffsetOutput(nn.Linear):
-    """P, whose weight is also read as it is: a class of its own, so that nothing quantises it."""
+    """P, which its forward gives as it is: a class of its own, so that offloading fetches it, nothing quantises it."""
+
+    def forward(self) -> Tensor:
+        """(L, d)."""
+        return self.weight
 
 
 class OffsetConvolutions(nn.Module):
@@ -120,8 +125,7 @@ class OffsetConvolutions(nn.Module):
         table = scores.permute(0, 3, 1, 2, 4)  # (B, M, N, N, L)
         if self.is_sequential:
             table = self._filtered(self.first, self.dropout(table.transpose(1, 4)).transpose(1, 4))
-        mixed = self.output.bias
-        weights = self.output.weight.chunk(len(self.layers), dim=1)  # l of (L, L)
+        mixed, weights = self.output(len(self.layers))  # (L,), l of (L, L)
         table = table.masked_fill(is_hidden, 0.0)
         for convolution, weight in zip(self.layers, weights, strict=True):
             output = self._filtered(convolution, table)
@@ -146,4 +150,9 @@ class Convolution(nn.Conv3d):
 
 
 class OutputLayer(nn.Linear):
-    """Linear layer after the convolutions, a class of its own so that its initialisation can be told from others."""
+    """Linear layer after the convolutions, which acts on the output of each by itself."""
+
+    def forward(self, num_parts: int) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Its bias, and its weight cut into one part for each convolution."""
+        assert self.bias is not None
+        return self.bias, self.weight.chunk(num_parts, dim=1)

@@ -1,5 +1,7 @@
 """Span vectors of BOPN: conditional layer norm and region embedding (Tang et al. 2023, section 3.1)."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -31,7 +33,7 @@ class SpanVectors(nn.Module):
         num_distances = 2 * NUM_DISTANCE_BUCKETS - 1
         size = config.distance_embedding_size
         self.distances = PairEmbedding(num_distances, size) if size > 0 else None
-        self.layer = ReluLayer(width + config.region_embedding_size + size, config.biaffine_size)
+        self.layer = SpanLayer(width + config.region_embedding_size + size, config.biaffine_size)
 
     def parts(self, words: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Norm(h_i), gamma_j and lambda_j, each (B, N, d), of (B, N, d) words."""
@@ -53,20 +55,14 @@ class SpanVectors(nn.Module):
         vectors = torch.addcmul(shift[:, None], gamma[:, None], normed[:, :, None])  # (B, R, C, d)
         if self.training and self.dropout.p > 0:
             vectors = pair_dropout(vectors, self.dropout.p)
-        span_weight, pair_weight = self.layer.weight.tensor_split([self.width], dim=1)
-        vectors = nn.functional.linear(vectors, span_weight, self.layer.bias)  # (B, R, C, d_b)
         starts = torch.arange(normed.shape[1], device=normed.device)[:, None]  # (R, 1)
         gaps = first_gap + torch.arange(gamma.shape[1], device=normed.device) - starts  # (R, C), last less first word
-        region_weight, distance_weight = pair_weight.tensor_split([pair_weight.shape[1] - self._distance_size], dim=1)
+        shared = []
         if self.regions is not None:
-            vectors = vectors + (self.dropout(self.regions.weight) @ region_weight.T)[(gaps < 0).long()]
+            shared.append((self.dropout(all_rows(self.regions, gaps.device)), (gaps < 0).long()))
         if self.distances is not None:
-            vectors = vectors + (self.dropout(self.distances.weight) @ distance_weight.T)[distance_buckets(gaps)]
-        return vectors.relu()
-
-    @property
-    def _distance_size(self) -> int:
-        return 0 if self.distances is None else self.distances.embedding_dim
+            shared.append((self.dropout(all_rows(self.distances, gaps.device)), distance_buckets(gaps)))
+        return self.layer(vectors, shared).relu()  # (B, R, C, d_b)
 
 
 class ScaleLayer(nn.Linear):
@@ -81,8 +77,34 @@ class ReluLayer(nn.Linear):
     """Linear layer in front of a ReLU, a class of its own so that its initialisation can be told from others."""
 
 
+class SpanLayer(ReluLayer):
+    """W [v ; e] + b, where W acts on v and on each part of e by itself."""
+
+    def forward(self, vectors: Tensor, shared: Sequence[tuple[Tensor, Tensor]] = ()) -> Tensor:
+        """Sums for all pairs.
+
+        Args:
+            vectors: (B, R, C, d), v; with nothing shared [v ; e].
+            shared: For each part of e a (K, size) table of its values and the (R, C) row of each pair.
+
+        Returns:
+            (B, R, C, d_b).
+        """
+        sizes = [vectors.shape[-1], *(table.shape[1] for table, _ in shared)]
+        span_weight, *table_weights = self.weight.split(sizes, dim=1)
+        sums = nn.functional.linear(vectors, span_weight, self.bias)
+        for (table, places), weight in zip(shared, table_weights, strict=True):
+            sums = sums + (table @ weight.T)[places]
+        return sums
+
+
 class PairEmbedding(nn.Embedding):
     """Embedding of what a pair of words shares, a class of its own so that its initialisation can differ."""
+
+
+def all_rows(table: nn.Embedding, device: torch.device) -> Tensor:
+    """(K, size) all rows of a table, asked of its forward: what is kept off the device is fetched for that."""
+    return table(torch.arange(table.num_embeddings, device=device))
 
 
 def pair_dropout(vectors: Tensor, rate: float) -> Tensor:

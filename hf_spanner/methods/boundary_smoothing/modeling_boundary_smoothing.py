@@ -143,7 +143,8 @@ class Biaffine(nn.Module):
     def _width_scores(self, num_words: int, width_weight: Tensor) -> Tensor:
         """(N, C + 1, N) scores of widths j - i, those outside the table clamped to its ends."""
         assert self.widths is not None
-        table = self.dropout(self.widths.weight) @ width_weight.T  # (W, C + 1)
+        places = torch.arange(self.widths.num_embeddings, device=width_weight.device)
+        table = self.dropout(self.widths(places)) @ width_weight.T  # (W, C + 1)
         widths = torch.arange(1 - num_words, num_words, device=table.device)  # (2 N - 1,)
         scores = table[widths.clamp(0, len(table) - 1)]  # (2 N - 1, C + 1)
         return scores.unfold(0, num_words, 1).flip(0)

@@ -272,13 +272,15 @@ class WordPointer(nn.Module):
 
     def forward(self, words: Tensor, spans: Tensor) -> Tensor:
         """(B, K, N) float32 logits, from (B, N, h) projected words and (B, K, h) vectors of spans."""
-        weight, bias = self.output.weight[0].float(), self.output.bias.float()
-        scores = FusionScores.apply(words.float(), self.spans(spans).float(), weight)
-        return scores + bias
+        return self.output(words, self.spans(spans))
 
 
 class PointerOutput(nn.Linear):
-    """The last layer of a pointer, whose weight is read as it is: a class of its own, so that nothing quantises it."""
+    """v . ReLU(words + spans) + c: a class of its own, so that offloading fetches it and nothing quantises it."""
+
+    def forward(self, words: Tensor, spans: Tensor) -> Tensor:
+        """(B, K, N) float32 logits of (B, N, h) and (B, K, h) projections."""
+        return FusionScores.apply(words.float(), spans.float(), self.weight[0].float()) + self.bias.float()
 
 
 class FusionScores(torch.autograd.Function):
