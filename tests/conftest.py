@@ -5,6 +5,7 @@ import os
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
+import gc
 import json
 import logging
 from collections import Counter
@@ -36,6 +37,7 @@ from hf_spanner import METHODS, SpanNERModel, SpanNERPipeline
 
 torch.set_num_threads(1)
 disable_progress_bar()
+gc.freeze()  # the Trainer collects garbage at every start; what was imported need not be searched again and again
 # Every property test takes its number of examples from here: few and always the same ones, or those of `make fuzz`.
 CHECKS = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]  # fixtures that no example changes
 settings.register_profile("fast", max_examples=25, derandomize=True, deadline=None, suppress_health_check=CHECKS)
