@@ -105,12 +105,12 @@ def labelled_batches(
     model: SpanNERModel, tokenizer: PreTrainedTokenizerBase, rows: Iterable[Mapping[str, Any]], batch_size: int
 ) -> tuple[EvaluationWindows, list[dict[str, Tensor]]]:
     """Rows cut into windows, and the batches of these with gold, on the model's device."""
-    config = model.config
-    reader = TextReader(tokenizer, config)
-    windows = EvaluationWindows(rows, reader, config, config.decoding())
+    reader = TextReader(tokenizer, model.config)
+    label2id = cast(dict[str, int], model.config.label2id)
+    windows = EvaluationWindows(rows, reader, label2id)
     collator = SpanNERCollator(
         tokenizer,
-        cast(dict[str, int], config.label2id),
+        label2id,
         window_size=reader.window_size,
         max_word_tokens=reader.window_overlap,
     )
@@ -123,14 +123,15 @@ def loss_and_f1(
     model: SpanNERModel, windows: EvaluationWindows, batches: Sequence[Mapping[str, Tensor]]
 ) -> tuple[float, float]:
     """Mean loss of the windows, and strict F1 of their rows."""
+    decoding = model.decoding()
     total, tables, places = 0.0, [], []
     for batch in batches:
         inputs = {name: value for name, value in batch.items() if name != "windows"}
-        output = model(**inputs, decoding=windows.decoding)
+        output = model(**inputs, decoding=decoding)
         total += output.loss.item() * len(batch["windows"])
-        tables.extend(model.candidate_spans(output, windows.decoding).cpu().numpy())
+        tables.extend(model.candidate_spans(output, decoding).cpu().numpy())
         places.append(batch["windows"].cpu().numpy())
-    spans = windows.merged(tables, np.concatenate(places))
+    spans = windows.merged(tables, np.concatenate(places), model.config.merge_settings(), decoding)
     return total / len(windows), score_spans(spans, windows.gold)["overall_f1"]
 
 

@@ -89,7 +89,9 @@ class SpanNERConfig(CheckedFields, PreTrainedConfig):
             kwargs.pop("custom_pipelines", None)
         has_label2id = self.id2label is not None and self.label2id is not None
         for name in ENCODER_SIZES & kwargs.keys():
-            raise ValueError(f"{name} is a field of encoder_config, got {name}={kwargs[name]!r} beside it")
+            raise ValueError(
+                f"{name} is a field of encoder_config, got {name}={kwargs[name]!r} beside it (see from_encoder)"
+            )
         unknown = sorted(set(kwargs) - set(PreTrainedConfig().to_dict()) - KNOWN_TO_THE_LIBRARY)
         if unknown:
             logger.warning_once(f"{type(self).__name__} does not know {', '.join(unknown)}; kept without effect")

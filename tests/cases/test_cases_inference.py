@@ -209,9 +209,9 @@ def test_inference_is_without_dropout_and_gradients_on_the_device_of_the_model(
     seen = []
     encode = tagger.model.encode
 
-    def noted(*inputs: torch.Tensor) -> torch.Tensor:
+    def noted(*inputs: torch.Tensor, **asked: Any) -> Any:
         seen.append((tagger.model.training, torch.is_grad_enabled(), {tensor.device for tensor in inputs}))
-        return encode(*inputs)
+        return encode(*inputs, **asked)
 
     monkeypatch.setattr(tagger.model, "encode", noted)
     assert tagger(ANA) == tagger(ANA) != []
