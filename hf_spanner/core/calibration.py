@@ -89,6 +89,7 @@ def promised_threshold(
     name: str,
     target: float | Mapping[str, float],
     settings: Mapping[str, Any],
+    own_settings: Mapping[str, Any],
 ) -> float | dict[str, float]:
     """The stored threshold that promises a precision or recall on data like that of the calibration.
 
@@ -99,6 +100,7 @@ def promised_threshold(
         name: `min_precision` or `min_recall`.
         target: The rate over all entities, or one by label.
         settings: The other settings of inference, with which the promise must have been made.
+        own_settings: The configuration's own values of these; a promise that does not name a setting was made with it.
 
     Returns:
         A threshold on calibrated scores, or one by label.
@@ -109,7 +111,7 @@ def promised_threshold(
     promises = {} if calibration is None else calibration.get("promises", {})
     if not promises:
         raise ValueError(f"{name} needs a calibration with stored promises, got {target!r}; none can be promised")
-    if promises["decoding"] != settings:
+    if own_settings | promises["decoding"] != settings:
         raise ValueError(f"{name} was promised with {promises['decoding']} only, got {dict(settings)}")
     entries = promises[PROMISES[name]]
     if isinstance(target, Mapping):

@@ -62,6 +62,7 @@ class SpanNERConfig(CheckedFields, PreTrainedConfig):
     lstm_layers: LSTMLayers = 0  # layers of a BiLSTM over the words; 0 is none
     lstm_size: Size = 200  # width of its output, both directions together; even
     lstm_dropout: Rate = 0.5  # dropout on its input
+    lstm_layer_dropout: Rate | None = None  # dropout between its layers, where there are several; None: `lstm_dropout`
     window_size: WindowTokens | None = None  # most tokens read at once, special ones not counted; None: all that fit
     # Most tokens that neighbouring windows share, and most that are read of one word; None is a quarter of the window
     window_overlap: WindowTokens | None = None
@@ -225,7 +226,8 @@ class SpanNERConfig(CheckedFields, PreTrainedConfig):
             raise ValueError(f"{name} must be {in_words(ProbabilityByLabel)}, got {target!r}")
         self._check_named_labels(name, target)
         settings = {name: value for name, value in values.items() if name != "threshold"}
-        return promised_threshold(self.calibration, name, target, settings)
+        own_settings = {name: getattr(self, name) for name in settings}
+        return promised_threshold(self.calibration, name, target, settings, own_settings)
 
     def _check_named_labels(self, name: str, value: object) -> None:
         labels = set(cast(dict, self.label2id))

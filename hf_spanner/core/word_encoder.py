@@ -24,7 +24,8 @@ class WordEncoder(nn.Module):
     Memory: pooling holds one (B, N, T) table, the size of one attention head's scores.
 
     Args:
-        config: `encoder_config`, `pooling`, `num_encoder_layers`, `lstm_layers`, `lstm_size`, `lstm_dropout`.
+        config: `encoder_config`, `pooling`, `num_encoder_layers`, `lstm_layers`, `lstm_size`, `lstm_dropout`,
+            `lstm_layer_dropout`.
     """
 
     def __init__(self, config: SpanNERConfig) -> None:
@@ -40,13 +41,14 @@ class WordEncoder(nn.Module):
         self.output_size = config.encoder_config.hidden_size
         if self.has_lstm:
             self.lstm_dropout = nn.Dropout(config.lstm_dropout)
+            between = config.lstm_dropout if config.lstm_layer_dropout is None else config.lstm_layer_dropout
             self.lstm = nn.LSTM(
                 self.output_size,
                 config.lstm_size // 2,
                 num_layers=config.lstm_layers,
                 batch_first=True,
                 bidirectional=True,
-                dropout=config.lstm_dropout if config.lstm_layers > 1 else 0.0,
+                dropout=between if config.lstm_layers > 1 else 0.0,
             )
             self.output_size = config.lstm_size
 

@@ -60,9 +60,11 @@ def offset_targets(labels: Tensor, num_words: int, *, max_offset: int, num_label
     """
     batch_size, device = len(labels), labels.device
     num_offsets = 4 * max_offset + 2
-    unwritten = torch.iinfo(torch.long).max
+    num_places = ((max_offset * num_words + num_words) * num_words + num_words) * num_offsets
+    dtype = torch.int32 if num_places < torch.iinfo(torch.int32).max else torch.long  # the table is large, 32 bits do
+    unwritten = torch.iinfo(dtype).max
     shape = (batch_size, num_words, num_words, num_labels)
-    ranks = torch.full(shape, unwritten, device=device)
+    ranks = torch.full(shape, unwritten, device=device, dtype=dtype)
     moves = offset_moves(max_offset, device)[:-1]  # (4 S + 1, 2)
     starts, ends, types = labels[..., 0], labels[..., 1] - 1, labels[..., 2].clamp(min=0)  # (B, G), inclusive ends
     sentence = torch.arange(batch_size, device=device)[:, None]
@@ -74,9 +76,9 @@ def offset_targets(labels: Tensor, num_words: int, *, max_offset: int, num_label
     rows = (sentence[..., None] * num_words + firsts) * num_words + lasts
     cells = rows * num_labels + types[..., None]  # (B, G, 4 S + 1)
     cells, written = cells.masked_fill(~is_legal, 0), written.masked_fill(~is_legal, unwritten)
-    ranks.view(-1).scatter_reduce_(0, cells.flatten(), written.flatten(), "amin")
+    ranks.view(-1).scatter_reduce_(0, cells.flatten(), written.flatten().to(dtype), "amin")
     ranks = torch.minimum(ranks, ranks.transpose(1, 2))
-    return torch.where(ranks == unwritten, num_offsets - 1, ranks % num_offsets)
+    return torch.where(ranks == unwritten, num_offsets - 1, ranks % num_offsets).long()
 
 
 def bopn_loss(logits: Tensor, targets: Tensor, is_cell: Tensor, *, label_smoothing: float, reduction: str) -> Tensor:

@@ -141,8 +141,8 @@ class BOPNModel(SpanNERModel):
                 block = checkpoint(self._block_scores, *inputs, use_reentrant=False)
             else:
                 block = self._block_scores(*inputs)
-            scores.append(nn.functional.pad(block, (0, 0, 0, 0, column, 0)))
-        return torch.cat(scores, dim=1)
+            scores.append(nn.functional.pad(block, (0, 0, 0, 0, column, 0)) if column > 0 else block)
+        return scores[0] if len(scores) == 1 else torch.cat(scores, dim=1)
 
     def _block_scores(
         self, normed: Tensor, gamma: Tensor, shift: Tensor, maps: Tensor, biases: Tensor, first_gap: int

@@ -23,12 +23,20 @@ def smoothing_ring(epsilon: float, distance: int) -> list[tuple[int, int, float]
     ]
 
 
-def smoothed_targets(labels: Tensor, is_legal: Tensor, *, epsilon: float, distance: int, num_labels: int) -> Tensor:
+def smoothed_targets(
+    labels: Tensor,
+    is_legal: Tensor,
+    *,
+    epsilon: float,
+    distance: int,
+    num_labels: int,
+    edge_mass: str = "center",
+) -> Tensor:
     """Distribution over types and none for every span, with part of a gold span's mass on its neighbours.
 
     Paper: section 3.2 and Figure 1b. The gold span keeps 1 - epsilon, ring d = 1..D shares epsilon / D. What would fall
-    on an illegal span returns to the gold span, contributions of several gold spans add up, and a cell above 1 is
-    divided by its sum (official code, not in the paper). None gets the rest.
+    on an illegal span returns to the gold span unless `edge_mass` is `none`, contributions of several gold spans add
+    up, and a cell above 1 is divided by its sum (official code, not in the paper). None gets the rest.
 
     Args:
         labels: (B, G, 3) long gold (start, end, label), half-open, legal and each once; padding -100.
@@ -36,6 +44,7 @@ def smoothed_targets(labels: Tensor, is_legal: Tensor, *, epsilon: float, distan
         epsilon: Mass handed to neighbours.
         distance: D.
         num_labels: C.
+        edge_mass: `center` or `none`.
 
     Returns:
         (B, N, N, C + 1) float32, none last; each cell sums to 1.
@@ -54,8 +63,9 @@ def smoothed_targets(labels: Tensor, is_legal: Tensor, *, epsilon: float, distan
     is_legal_member = is_inside & is_legal[sentence, starts, ends]  # (B, G, R)
     is_gold = labels[..., :1] >= 0  # (B, G, 1)
     mass = shares * (is_legal_member & is_gold)  # (B, G, R)
-    returned = (shares * ~is_legal_member).sum(dim=-1) * is_gold[..., 0]  # (B, G)
-    mass = torch.cat([mass[..., :1] + returned[..., None], mass[..., 1:]], dim=-1)
+    if edge_mass == "center":
+        returned = (shares * ~is_legal_member).sum(dim=-1) * is_gold[..., 0]  # (B, G)
+        mass = torch.cat([mass[..., :1] + returned[..., None], mass[..., 1:]], dim=-1)
     types = labels[..., 2].clamp(min=0)[..., None].expand_as(starts)
     targets.index_put_((sentence, starts, ends, types), mass, accumulate=True)
     total = targets.clamp_(max=1).sum(dim=-1, keepdim=True)  # (B, N, N, 1)

@@ -42,6 +42,7 @@ class BoundarySmoothingModel(SpanNERModel):
         self, words: Tensor, word_mask: Tensor, labels: Tensor | None, decoding: Mapping[str, Any]
     ) -> SpanNEROutput:
         """Logits of all spans (Eq. 1); they do not depend on `labels` and `decoding`."""
+        # a dropout mask for each of the two layers, as in the official code
         starts = self.start_layer(self.dropout(words)).relu()  # (B, N, d)
         ends = self.end_layer(self.dropout(words)).relu()  # (B, N, d)
         return SpanNEROutput(logits=self.biaffine(starts, ends), word_mask=word_mask)
@@ -55,6 +56,7 @@ class BoundarySmoothingModel(SpanNERModel):
             epsilon=self.config.smoothing_epsilon,
             distance=self.config.smoothing_distance,
             num_labels=output.logits.shape[-1] - 1,
+            edge_mass=self.config.edge_mass,
         )
         losses = boundary_smoothing_loss(output.logits, targets, is_legal)
         return losses, {"target_entropy": target_entropy(targets, is_legal)} if self.training else {}

@@ -1,6 +1,10 @@
 """How Zhu and Li 2022 train: their optimisation recipe as defaults. Never ships in a checkpoint."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from hf_spanner.training.arguments import SpanNERTrainingArguments
 from hf_spanner.training.trainer import SpanNERTrainer
@@ -24,3 +28,25 @@ class BoundarySmoothingTrainer(SpanNERTrainer):
 
     The loss is that entropy plus the divergence of the model from the targets, which alone can reach 0.
     """
+
+
+def width_quantile(rows: Iterable[Mapping[str, Any]], share: float = 0.975) -> int:
+    """A value for `max_width` from training rows, as the later official code takes it; the paper is silent.
+
+    Args:
+        rows: Rows as `load_rows` gives them, read once.
+        share: Share of the gold spans in (0, 1] whose widths get an embedding of their own.
+
+    Returns:
+        The least width that at least this share of the gold spans does not exceed, and at least 1. The width of a span
+        is that of the paper, j - i: 0 for one word.
+
+    Raises:
+        ValueError: If the share is no share, or the rows hold no entity.
+    """
+    if not 0 < share <= 1:
+        raise ValueError(f"share must lie in (0, 1], got {share}")
+    widths = [entity["end"] - entity["start"] - 1 for row in rows for entity in row["entities"]]
+    if not widths:
+        raise ValueError("rows must hold at least one entity, got none")
+    return max(1, int(np.quantile(widths, share, method="inverted_cdf")))

@@ -31,7 +31,8 @@ class DiffusionNERConfig(SpanNERConfig):
     # Words
     pooling: Pooling = "max"
     lstm_layers: LSTMLayers = 2
-    lstm_dropout: Rate = 0.1
+    lstm_dropout: Rate = 0.0
+    lstm_layer_dropout: Rate | None = 0.1  # not in the paper, 0.1 in the official code
 
     # Scorer: the diffusion process
     num_timesteps: Annotated[int, Interval(2, 100_000)] = 1000  # T

@@ -42,6 +42,7 @@ class LocateAndLabelConfig(SpanNERConfig):
     model_type = "locate_and_label"
     decoding_parameters: ClassVar[tuple[str, ...]] = (
         *SpanNERConfig.decoding_parameters,
+        "filter_threshold",
         "nms_iou",
         "nms_decay",
         "nms_threshold",
@@ -51,7 +52,7 @@ class LocateAndLabelConfig(SpanNERConfig):
     pooling: Pooling = "max"
     lstm_layers: LSTMLayers = 1
     lstm_size: Size = 1024
-    lstm_dropout: Rate = 0.4
+    lstm_dropout: Rate = 0.0  # silent; the official code's rate of .4 acts between layers, so not with one
 
     # Scorer
     # Lengths of the seed spans in training, in words; at inference all lengths up to the largest
@@ -60,8 +61,6 @@ class LocateAndLabelConfig(SpanNERConfig):
     head_dropout: Rate = 0.5  # dropout on the input of the three heads
     use_filter: bool = True  # False classifies every seed (Table 3, "w/o filter")
     use_regressor: bool = True  # False leaves every seed where it is (Table 3, "w/o regressor")
-    # Lowest filter probability of a proposal; not in the paper, odds of 1 to 5 in the official code
-    filter_threshold: Probability = 1 / 6
 
     # Training targets
     positive_iou: Rate = 0.7  # alpha_1; seeds above it are positive
@@ -76,6 +75,8 @@ class LocateAndLabelConfig(SpanNERConfig):
 
     # Inference
     overlap: Overlap = "nested"
+    # Lowest filter probability of a proposal; not in the paper, odds of 1 to 5 in the official code
+    filter_threshold: Probability = 1 / 6
     use_soft_nms: bool = True  # False keeps every classified span (Table 3, "w/o Soft-NMS")
     nms_iou: Probability = 0.7  # k; a span decays by each better one that it overlaps at least this much
     nms_decay: Probability = 0.8  # u, the factor of the decay

@@ -1,6 +1,7 @@
 """Assignment of gold to spans and the losses of Locate and Label (Shen et al. 2021, sections 2.2 to 2.5)."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,6 +23,17 @@ class Assignment:
     iou: Tensor
     gold: Tensor
     label: Tensor
+
+
+class SampledSpans(NamedTuple):
+    """The spans that a loss is taken on, as flat lists ordered by sentence; they follow from the gold alone."""
+
+    sentence: Tensor  # (P,) long
+    spans: Tensor  # (P, 2) long
+    iou: Tensor  # (P,) float32, with the paired gold
+    gold: Tensor  # (P, 2) long, the paired gold; without one, the span itself
+    label: Tensor  # (P,) long, type of the paired gold; without one, 0
+    is_positive: Tensor  # (P,) bool
 
 
 def is_first_label(gold: Tensor) -> Tensor:
@@ -80,18 +92,18 @@ def soft_weights(iou: Tensor, *, threshold: float, exponent: float) -> Tensor:
 
 
 def filter_loss(logits: Tensor, is_positive: Tensor, weights: Tensor, *, gamma: float) -> Tensor:
-    """Weighted focal loss of each seed: -w (1 - p)^gamma log p if positive, -w p^gamma log(1 - p) if not.
+    """Weighted focal loss of each span: -w (1 - p)^gamma log p if positive, -w p^gamma log(1 - p) if not.
 
     Paper: Eq. 12.
 
     Args:
-        logits: (B, K) any float type.
-        is_positive: (B, K) bool.
-        weights: (B, K) float32.
+        logits: (P,) any float type.
+        is_positive: (P,) bool.
+        weights: (P,) float32.
         gamma: Focusing exponent.
 
     Returns:
-        (B, K) float32.
+        (P,) float32.
     """
     signed = torch.where(is_positive, logits.float(), -logits.float())
     doubt = (-signed).sigmoid().clamp(min=torch.finfo(torch.float32).tiny)  # a root has no gradient at 0
@@ -99,7 +111,7 @@ def filter_loss(logits: Tensor, is_positive: Tensor, weights: Tensor, *, gamma: 
 
 
 def regression_loss(offsets: Tensor, targets: Tensor) -> Tensor:
-    """(B, K) float32: smooth L1 between (B, K, 2) predicted and wanted moves of the boundaries, both sides added."""
+    """(P,) float32: smooth L1 between (P, 2) predicted and wanted moves of the boundaries, both sides added."""
     return smooth_l1_loss(offsets.float(), targets.float(), reduction="none").sum(dim=-1)
 
 
@@ -110,11 +122,11 @@ def overlap_loss(spans: Tensor, gold: Tensor) -> Tensor:
     one-word hit would be 0 / 0.
 
     Args:
-        spans: (B, K, 2) float, moved boundaries before rounding.
-        gold: (B, K, 2) long, at least one word long.
+        spans: (P, 2) float, moved boundaries before rounding.
+        gold: (P, 2) long, at least one word long.
 
     Returns:
-        (B, K) float32, at least 0.
+        (P,) float32, at least 0.
     """
     spans, gold = spans.float(), gold.float()
     inner = torch.minimum(spans[..., 1], gold[..., 1]) - torch.maximum(spans[..., 0], gold[..., 0])
@@ -123,9 +135,8 @@ def overlap_loss(spans: Tensor, gold: Tensor) -> Tensor:
 
 
 def classification_loss(logits: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
-    """(B, K) float32: weighted cross entropy of (B, K, C + 1) logits with (B, K) long classes, none last."""
-    losses = cross_entropy(logits.float().flatten(0, 1), targets.flatten(), reduction="none")
-    return weights * losses.view_as(weights)
+    """(P,) float32: weighted cross entropy of (P, C + 1) logits with (P,) long classes, none last."""
+    return weights * cross_entropy(logits.float(), targets, reduction="none")
 
 
 def moved_spans(spans: Tensor, offsets: Tensor, lengths: Tensor) -> Tensor:
@@ -144,6 +155,12 @@ def moved_spans(spans: Tensor, offsets: Tensor, lengths: Tensor) -> Tensor:
     return (spans + (offsets.float() + 0.5).floor().clamp(-limit, limit).long()).clamp(min=0).minimum(limit)
 
 
-def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
-    """(B,) mean of (B, K) values where the mask holds; 0 for a row without any."""
-    return values.masked_fill(~mask, 0.0).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
+def sentence_sums(values: Tensor, sentence: Tensor, num_sentences: int) -> Tensor:
+    """(B,) float32 sums of (P,) values by their (P,) sentence."""
+    return torch.zeros(num_sentences, device=values.device).index_add(0, sentence, values.float())
+
+
+def sentence_means(values: Tensor, mask: Tensor, sentence: Tensor, num_sentences: int) -> Tensor:
+    """(B,) float32 means by (P,) sentence of those (P,) values where the mask holds; 0 for a sentence without any."""
+    sums = sentence_sums(values.masked_fill(~mask, 0.0), sentence, num_sentences)
+    return sums / sentence_sums(mask, sentence, num_sentences).clamp(min=1)

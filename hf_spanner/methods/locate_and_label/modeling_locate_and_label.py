@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -11,21 +11,24 @@ from torch import Tensor, nn
 from transformers import initialization as init
 
 from hf_spanner.core.modeling_span_ner import TOTAL, SpanNERModel, SpanNEROutput
+from hf_spanner.core.overlap import resolve_overlaps
 from hf_spanner.core.spans import Limits, Span, pack_spans
 from hf_spanner.core.word_encoder import word_lengths
 from hf_spanner.methods.locate_and_label.configuration_locate_and_label import LocateAndLabelConfig
 from hf_spanner.methods.locate_and_label.loss_locate_and_label import (
+    SampledSpans,
     assign_gold,
     classification_loss,
     filter_loss,
     fixed_keys,
     is_first_label,
-    masked_mean,
     moved_spans,
     overlap_loss,
     paired_iou,
     regression_loss,
     sampled_negatives,
+    sentence_means,
+    sentence_sums,
     soft_weights,
 )
 from hf_spanner.methods.locate_and_label.soft_nms_locate_and_label import soft_nms
@@ -41,21 +44,27 @@ from hf_spanner.methods.locate_and_label.span_pooling_locate_and_label import (
 class LocateAndLabelOutput(SpanNEROutput):
     """Adds to the common output; `logits` is (B, K), the filter's for each seed (zeros without a filter).
 
+    A training step scores the P spans of its sample and nothing else: there `logits` is (P,) and `offsets` (P, 2).
+
     Args:
         words: (B, N, D) vectors of the words.
         maxima: (J, B, N, D) maxima over runs of words.
-        seeds: (K, 2) long, (start, end) of the seeds, the same for all sentences.
+        seeds: (K, 2) long, (start, end) of the seeds, the same for all sentences; None in a training step.
         offsets: (B, K, 2) moves of both boundaries (zeros without a regressor).
-        proposals: (P, 3) long, (sentence, start, end) of moved seeds that passed the filter; None in a training step.
-        class_logits: (P, C + 1), none last; None in a training step.
+        proposals: (P, 3) long, (sentence, start, end) of moved seeds that passed the filter; in a training step of all
+            moved spans of the sample, also those that a move has made illegal.
+        class_logits: (P, C + 1), none last.
+        sample: The spans that the loss is taken on; None except in a training step.
     """
 
-    words: Tensor | None = None
-    maxima: Tensor | None = None
+    # always set; ModelOutput wants a default of None after its first field
+    words: Tensor = None  # type: ignore[assignment]
+    maxima: Tensor = None  # type: ignore[assignment]
     seeds: Tensor | None = None
-    offsets: Tensor | None = None
-    proposals: Tensor | None = None
-    class_logits: Tensor | None = None
+    offsets: Tensor = None  # type: ignore[assignment]
+    proposals: Tensor = None  # type: ignore[assignment]
+    class_logits: Tensor = None  # type: ignore[assignment]
+    sample: SampledSpans | None = None
 
 
 class LocateAndLabelModel(SpanNERModel):
@@ -82,63 +91,64 @@ class LocateAndLabelModel(SpanNERModel):
     def score_spans(
         self, words: Tensor, word_mask: Tensor, labels: Tensor | None, decoding: Mapping[str, Any]
     ) -> LocateAndLabelOutput:
-        """Filter and regressor on all seeds; outside training also the classifier on what the filter keeps."""
-        is_training_step = self.training and labels is not None
-        lengths = self.config.seed_lengths if is_training_step else range(1, self.config.max_seed_length + 1)
-        seeds = seed_spans(words.shape[1], lengths, words.device)  # (K, 2)
+        """Filter and regressor on all seeds, the classifier on what the filter keeps; in training the sample alone."""
         maxima = range_maxima(words)  # (J, B, N, D)
-        spans = seeds.expand(len(words), -1, -1)  # (B, K, 2)
-        logits, offsets = self._stage_one(words, word_mask, pooled_seeds(maxima, lengths), spans)
+        if self.training and labels is not None:
+            return self._scored_sample(words, maxima, word_mask, labels)
+        lengths = range(1, self.config.max_seed_length + 1)
+        seeds = seed_spans(words.shape[1], lengths, words.device)  # (K, 2)
+        sentence = torch.arange(len(words), device=words.device)[:, None]  # (B, 1)
+        logits, offsets = self._stage_one(words, word_mask, pooled_seeds(maxima, lengths), sentence, seeds)
         output = LocateAndLabelOutput(
             logits=logits, word_mask=word_mask, words=words, maxima=maxima, seeds=seeds, offsets=offsets
         )
-        if not is_training_step:
-            output.proposals, output.class_logits = self._classified_proposals(output)
+        output.proposals = self._proposals(output, decoding["filter_threshold"])
+        output.class_logits = self._class_logits(words, maxima, output.proposals)
         return output
 
     def compute_loss(self, output: LocateAndLabelOutput, labels: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """The four weighted losses, each a mean over those seeds of a sentence that it concerns.
+        """The four weighted losses, each a mean over those spans of a sentence's sample that it concerns.
 
         Gold that is no seed takes part as a positive seed that does not have to move (official code, not in the paper).
         The parts are the unweighted losses of the existing heads, how many positive seeds the filter keeps
         (`filter_recall`), and how many of these are moved exactly (`exact_moves`).
         """
-        config = self.config
-        assert output.seeds is not None
-        spans, logits, offsets, is_legal = self._training_spans(output, labels)  # (B, K + G, ...)
-        pairs = assign_gold(spans, labels)
-        is_positive = is_legal & (pairs.iou > config.positive_iou)
-        num_negatives = is_positive.sum(dim=1) * config.negatives_per_positive + config.min_negatives  # (B,)
-        keys = torch.rand(is_legal.shape, device=labels.device) if self.training else fixed_keys(spans)
-        is_sampled = is_positive | sampled_negatives(is_legal & ~is_positive, num_negatives, keys)
-        lengths = word_lengths(output.word_mask)[:, None].expand(is_legal.shape)  # (B, K + G)
-        moved = moved_spans(spans, offsets.detach(), lengths)  # (B, K + G, 2)
-        moved_iou = paired_iou(moved, pairs.gold).masked_fill(pairs.iou == 0, 0.0)
+        config, word_mask = self.config, output.word_mask
+        if output.sample is None:
+            output = self._scored_sample(output.words, output.maxima, word_mask, labels)
+        sample, offsets, moved = output.sample, output.offsets, output.proposals[:, 1:]
+        assert sample is not None
+        moved_iou = paired_iou(moved, sample.gold).masked_fill(sample.iou == 0, 0.0)
         is_exact = moved_iou >= 1
-        classes = torch.where(is_exact, pairs.label, self.classifier.num_outputs - 1)
-        can_classify = is_sampled & is_legal_span(moved, output.word_mask)
-        class_logits = self._class_logits(output, moved)  # (B, K + G, C + 1)
-        weights = soft_weights(pairs.iou, threshold=config.positive_iou, exponent=config.soft_exponent)
+        classes = torch.where(is_exact, sample.label, self.classifier.num_outputs - 1)
+        weights = soft_weights(sample.iou, threshold=config.positive_iou, exponent=config.soft_exponent)
         moved_weights = soft_weights(moved_iou, threshold=1.0, exponent=config.soft_exponent)
-        targets = pairs.gold - spans  # (B, K + G, 2)
-        losses = {
-            "filter_loss": masked_mean(filter_loss(logits, is_positive, weights, gamma=config.focal_gamma), is_sampled),
-            "regression_loss": masked_mean(regression_loss(offsets, targets), is_positive),
-            "overlap_loss": masked_mean(overlap_loss(spans + offsets.float(), pairs.gold), is_positive),
-            "classification_loss": masked_mean(classification_loss(class_logits, classes, moved_weights), can_classify),
+        is_positive = sample.is_positive
+        concerned = {
+            "filter_loss": (
+                filter_loss(output.logits, is_positive, weights, gamma=config.focal_gamma),
+                torch.ones_like(is_positive),
+            ),
+            "regression_loss": (regression_loss(offsets, sample.gold - sample.spans), is_positive),
+            "overlap_loss": (overlap_loss(sample.spans + offsets.float(), sample.gold), is_positive),
+            "classification_loss": (
+                classification_loss(output.class_logits, classes, moved_weights),
+                is_legal_span(sample.sentence, moved, word_mask),
+            ),
         }
-        weighted = [weight * losses[name] for name, weight in self.loss_weights.items()]
-        parts = {name: losses[name] for name in self.loss_weights}
-        is_kept = is_positive & self._passes_filter(logits)
-        return torch.stack(weighted).sum(dim=0), parts | self._shares(is_positive, is_kept, is_kept & is_exact)
+        place = (sample.sentence, len(word_mask))
+        parts = {name: sentence_means(*concerned[name], *place) for name in self.loss_weights}
+        weighted = [weight * parts[name] for name, weight in self.loss_weights.items()]
+        is_kept = is_positive & self._passes_filter(output.logits, config.filter_threshold)
+        counts = [sentence_sums(is_counted, *place) for is_counted in (is_positive, is_kept, is_kept & is_exact)]
+        return torch.stack(weighted).sum(dim=0), parts | self._shares(*counts)
 
-    def _shares(self, is_positive: Tensor, is_kept: Tensor, is_exact: Tensor) -> dict[str, Tensor]:
-        """Shares to log as two sums each, (B,) float32, from (B, K) bool."""
-        positives, kept, exact = (is_counted.sum(dim=1).float() for is_counted in (is_positive, is_kept, is_exact))
+    def _shares(self, positives: Tensor, kept: Tensor, exact: Tensor) -> dict[str, Tensor]:
+        """Shares to log as two sums each, from (B,) counts."""
         shares = {"exact_moves": exact, f"{TOTAL}exact_moves": kept}
-        return (
-            shares | {"filter_recall": kept, f"{TOTAL}filter_recall": positives} if self.filter is not None else shares
-        )
+        if self.filter is None:
+            return shares
+        return shares | {"filter_recall": kept, f"{TOTAL}filter_recall": positives}
 
     @property
     def loss_weights(self) -> dict[str, float]:
@@ -155,20 +165,32 @@ class LocateAndLabelModel(SpanNERModel):
     def candidate_spans(self, output: LocateAndLabelOutput, decoding: Mapping[str, Any]) -> Tensor:
         """(B, K, 4) packed: classified proposals that Soft-NMS leaves, with equal ones merged.
 
-        The score is the classifier's probability; its decay by Soft-NMS only orders and drops.
+        The score is the classifier's probability. Its decay by Soft-NMS drops and orders: of spans that clash under
+        `overlap`, those stay whose decayed score is higher.
         """
-        assert output.proposals is not None
-        assert output.class_logits is not None
         best = output.class_logits.softmax(dim=-1, dtype=torch.float32).max(dim=-1)  # (P,)
         is_entity = best.indices < output.class_logits.shape[-1] - 1
         table = torch.cat([output.proposals, best.indices[:, None]], dim=1)[is_entity].cpu().numpy()  # (E, 4)
         scores = best.values[is_entity].detach().cpu().numpy()  # (E,)
         bounds = np.searchsorted(table[:, 0], np.arange(len(output.word_mask) + 1))
-        spans = [
-            kept_spans(table[first:last, 1:], scores[first:last], decoding if self.config.use_soft_nms else None)
-            for first, last in pairwise(bounds)
-        ]
+        spans = []
+        for first, last in pairwise(bounds):
+            rows = zip(table[first:last, 1:].tolist(), scores[first:last].tolist(), strict=True)
+            entities = [Span(start, end, label, score) for (start, end, label), score in rows]
+            spans.append(self._after_soft_nms(entities, decoding) if self.config.use_soft_nms else entities)
         return pack_spans(spans).to(output.logits.device)
+
+    def _after_soft_nms(self, spans: list[Span], decoding: Mapping[str, Any]) -> list[Span]:
+        """Spans of one sentence, each (start, end) once, that Soft-NMS keeps and that clash with none ahead of them."""
+        bounds = np.array([span[:2] for span in spans]).reshape(-1, 2)
+        limits = {name: decoding[f"nms_{name}"] for name in ("iou", "decay", "threshold")}
+        decayed_scores = soft_nms(bounds, np.array([span.score for span in spans]), **limits).tolist()
+        ranked = zip(spans, decayed_scores, strict=True)
+        decayed = [span._replace(score=score) for span, score in ranked if score >= 0]
+        id2label = cast(dict[int, str], self.config.id2label)
+        kept = resolve_overlaps(decayed, policy=decoding["overlap"], id2label=id2label)
+        scores = {span[:2]: span.score for span in spans}
+        return [span._replace(score=scores[span[:2]]) for span in kept]
 
     @property
     def limits(self) -> Limits:
@@ -184,82 +206,84 @@ class LocateAndLabelModel(SpanNERModel):
         elif isinstance(module, OutputLayer):
             init.normal_(module.weight, std=module.in_features**-0.5)
 
-    def _stage_one(self, words: Tensor, word_mask: Tensor, pooled: Tensor, spans: Tensor) -> tuple[Tensor, Tensor]:
-        """Filter logits (B, K) and boundary moves (B, K, 2) of (B, K, 2) spans with their (B, K, D) maxima."""
-        starts, lasts = word_places(spans)
-        logits = pooled.new_zeros(spans.shape[:2])
-        offsets = pooled.new_zeros(spans.shape)
-        if self.filter is not None:
-            logits = self.filter(pooled, words, words, starts, lasts)[..., 0]
-        if self.regressor is not None:
-            last_word = word_lengths(word_mask) - 1  # (B,)
-            places = torch.arange(words.shape[1], device=words.device)
-            next_places = (places + 1).minimum(last_word[:, None])  # (B, N)
-            before = torch.cat([words[:, :1], words[:, :-1]], dim=1)
-            after = words.gather(1, next_places[..., None].expand_as(words))
-            offsets = self.regressor(pooled, before, after, starts, lasts)
-        return logits, offsets
-
-    def _training_spans(self, output: LocateAndLabelOutput, gold: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Spans, filter logits, moves and legality of the training seeds and, after them, of gold that is no seed."""
-        assert output.words is not None
-        assert output.maxima is not None
-        assert output.seeds is not None
-        assert output.offsets is not None
-        seed_lengths = torch.tensor(self.config.seed_lengths, device=gold.device)
-        seeds = output.seeds.expand(len(gold), -1, -1)  # (B, K, 2)
-        is_seed = torch.isin(seeds[..., 1] - seeds[..., 0], seed_lengths) & is_legal_span(seeds, output.word_mask)
+    def _sampled_spans(self, word_mask: Tensor, gold: Tensor) -> SampledSpans:
+        """Positive seeds, gold that is no seed, and sampled negative seeds; in training the sample is random."""
+        config = self.config
+        seeds = seed_spans(word_mask.shape[1], config.seed_lengths, gold.device).expand(len(gold), -1, -1)  # (B, K, 2)
         is_gold = is_first_label(gold)  # (B, G)
         extra = torch.where(is_gold[..., None], gold[..., :2], gold.new_tensor([0, 1]))  # (B, G, 2)
+        seed_lengths = torch.tensor(config.seed_lengths, device=gold.device)
         is_extra = is_gold & ~torch.isin(extra[..., 1] - extra[..., 0], seed_lengths)
-        logits, offsets = self._stage_one(output.words, output.word_mask, self._pooled(output, extra), extra)
-        return (
-            torch.cat([seeds, extra], dim=1),
-            torch.cat([output.logits, logits], dim=1),
-            torch.cat([output.offsets, offsets], dim=1),
-            torch.cat([is_seed, is_extra], dim=1),
+        spans = torch.cat([seeds, extra], dim=1)  # (B, K + G, 2)
+        sentence = torch.arange(len(gold), device=gold.device)[:, None]
+        is_legal = torch.cat([is_legal_span(sentence, seeds, word_mask), is_extra], dim=1)  # (B, K + G)
+        pairs = assign_gold(spans, gold)
+        is_positive = is_legal & (pairs.iou > config.positive_iou)
+        num_negatives = is_positive.sum(dim=1) * config.negatives_per_positive + config.min_negatives  # (B,)
+        keys = torch.rand(is_legal.shape, device=gold.device) if self.training else fixed_keys(spans)
+        is_sampled = is_positive | sampled_negatives(is_legal & ~is_positive, num_negatives, keys)
+        places = is_sampled.nonzero(as_tuple=True)  # (P,) each
+        values = (spans, pairs.iou, pairs.gold, pairs.label, is_positive)
+        return SampledSpans(places[0], *(value[places] for value in values))
+
+    def _scored_sample(self, words: Tensor, maxima: Tensor, word_mask: Tensor, gold: Tensor) -> LocateAndLabelOutput:
+        """The three heads on the spans that the loss is taken on; the sample follows from the gold alone."""
+        sample = self._sampled_spans(word_mask, gold)
+        pooled = pooled_spans(maxima, sample.sentence, *sample.spans.unbind(dim=1))  # (P, D)
+        logits, offsets = self._stage_one(words, word_mask, pooled, sample.sentence, sample.spans)
+        moved = moved_spans(sample.spans, offsets.detach(), word_lengths(word_mask)[sample.sentence])  # (P, 2)
+        proposals = torch.cat([sample.sentence[:, None], moved], dim=1)  # (P, 3)
+        return LocateAndLabelOutput(
+            logits=logits,
+            word_mask=word_mask,
+            words=words,
+            maxima=maxima,
+            offsets=offsets,
+            proposals=proposals,
+            class_logits=self._class_logits(words, maxima, proposals),
+            sample=sample,
         )
 
-    def _pooled(self, output: LocateAndLabelOutput, spans: Tensor) -> Tensor:
-        """(B, K, D) maxima over (B, K, 2) spans, all within the batch's words."""
-        assert output.maxima is not None
-        sentence = torch.arange(len(spans), device=spans.device)[:, None].expand(spans.shape[:2])
-        pooled = pooled_spans(output.maxima, sentence.flatten(), spans[..., 0].flatten(), spans[..., 1].flatten())
-        return pooled.view(*spans.shape[:2], pooled.shape[-1])
+    def _stage_one(
+        self, words: Tensor, word_mask: Tensor, pooled: Tensor, sentence: Tensor, spans: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Filter logits (...) and moves (..., 2) of spans (..., 2) of sentences (...), with their (..., D) maxima."""
+        places = word_rows(sentence, spans, words.shape[1])
+        logits = pooled.new_zeros(pooled.shape[:-1])
+        offsets = pooled.new_zeros(*pooled.shape[:-1], 2)
+        if self.filter is not None:
+            logits = self.filter(pooled, words, words, *places)[..., 0]
+        if self.regressor is not None:
+            last_word = word_lengths(word_mask) - 1  # (B,)
+            next_places = (torch.arange(words.shape[1], device=words.device) + 1).minimum(last_word[:, None])  # (B, N)
+            before = torch.cat([words[:, :1], words[:, :-1]], dim=1)
+            after = words.gather(1, next_places[..., None].expand_as(words))
+            offsets = self.regressor(pooled, before, after, *places)
+        return logits, offsets
 
-    def _class_logits(self, output: LocateAndLabelOutput, spans: Tensor) -> Tensor:
-        """(B, K, C + 1) of (B, K, 2) spans; an empty span counts as one word, its value is for the caller to mask."""
-        assert output.words is not None
-        starts = spans[..., 0].clamp(max=output.words.shape[1] - 1)
-        spans = torch.stack([starts, torch.maximum(spans[..., 1], starts + 1)], dim=-1)
-        places = word_places(spans)
-        return self.classifier(self._pooled(output, spans), output.words, output.words, *places)
+    def _proposals(self, output: LocateAndLabelOutput, threshold: float) -> Tensor:
+        """(P, 3) long: moved seeds that pass the filter, each once, ordered by sentence."""
+        assert output.seeds is not None
+        word_mask = output.word_mask
+        sentence = torch.arange(len(word_mask), device=word_mask.device)[:, None]  # (B, 1)
+        moved = moved_spans(output.seeds, output.offsets, word_lengths(word_mask)[:, None])  # (B, K, 2)
+        is_legal = is_legal_span(sentence, output.seeds, word_mask) & is_legal_span(sentence, moved, word_mask)
+        places = (self._passes_filter(output.logits, threshold) & is_legal).nonzero(as_tuple=True)  # (P,) each
+        return torch.cat([places[0][:, None], moved[places]], dim=1).unique(dim=0)
 
-    def _passes_filter(self, logits: Tensor) -> Tensor:
+    def _class_logits(self, words: Tensor, maxima: Tensor, proposals: Tensor) -> Tensor:
+        """(P, C + 1) of (P, 3) spans; an empty span counts as one word, its value is for the caller to mask."""
+        sentence, starts, ends = proposals.unbind(dim=1)
+        starts = starts.clamp(max=words.shape[1] - 1)
+        ends = torch.maximum(ends, starts + 1)
+        places = word_rows(sentence, torch.stack([starts, ends], dim=1), words.shape[1])
+        return self.classifier(pooled_spans(maxima, sentence, starts, ends), words, words, *places)
+
+    def _passes_filter(self, logits: Tensor, threshold: float) -> Tensor:
         """Bool in the shape of the filter logits."""
         if self.filter is None:
             return torch.ones_like(logits, dtype=torch.bool)
-        return logits.float().sigmoid() > self.config.filter_threshold
-
-    def _classified_proposals(self, output: LocateAndLabelOutput) -> tuple[Tensor, Tensor]:
-        """Proposals (P, 3), moved and each once, ordered by sentence, and their class logits (P, C + 1)."""
-        assert output.words is not None
-        assert output.maxima is not None
-        assert output.seeds is not None
-        assert output.offsets is not None
-        word_mask = output.word_mask
-        seeds = output.seeds.expand(len(word_mask), -1, -1)  # (B, K, 2)
-        lengths = word_lengths(word_mask)[:, None].expand(seeds.shape[:2])
-        moved = moved_spans(seeds, output.offsets, lengths)  # (B, K, 2)
-        is_legal = is_legal_span(seeds, word_mask) & is_legal_span(moved, word_mask)
-        sentence, seed = (self._passes_filter(output.logits) & is_legal).nonzero(as_tuple=True)  # (P,)
-        proposals = torch.cat([sentence[:, None], moved[sentence, seed]], dim=1).unique(dim=0)  # (P, 3)
-        sentence, starts, ends = proposals.unbind(dim=1)
-        pooled = pooled_spans(output.maxima, sentence, starts, ends)
-        flat = output.words.flatten(0, 1)[None]
-        first_word = sentence * word_mask.shape[1]
-        logits = self.classifier(pooled[None], flat, flat, (first_word + starts)[None], (first_word + ends - 1)[None])
-        return proposals, logits[0]
+        return logits.float().sigmoid() > threshold
 
 
 class PartLayer(nn.Linear):
@@ -295,51 +319,31 @@ class SpanHead(nn.Module):
         """Values of the spans.
 
         Args:
-            pooled: (B, K, D) maxima over the spans.
+            pooled: (..., D) maxima over the spans.
             left: (B, N, D) vectors read at the first word.
             right: (B, N, D) vectors read at the last word.
-            starts: (B, K) long, first words.
-            lasts: (B, K) long, last words.
+            starts: (...) long, rows of the first words among the B N words.
+            lasts: (...) long, rows of the last words.
 
         Returns:
-            (B, K, O).
+            (..., O).
         """
-        hidden = self.pool_layer(self.dropout(pooled))  # (B, K, h)
-        hidden = hidden + word_rows(self.left_layer(self.dropout(left)), starts)
-        hidden = hidden + word_rows(self.right_layer(self.dropout(right)), lasts)
+        hidden = self.pool_layer(self.dropout(pooled))  # (..., h)
+        for layer, words, rows in ((self.left_layer, left, starts), (self.right_layer, right, lasts)):
+            table = layer(self.dropout(words)).flatten(0, 1)  # (B N, h)
+            hidden = hidden + table.index_select(0, rows.flatten()).view_as(hidden)
         return self.output_layer(nn.functional.gelu(hidden))
 
 
-def word_rows(words: Tensor, places: Tensor) -> Tensor:
-    """(B, K, h) rows of (B, N, h) at (B, K) places."""
-    first = torch.arange(len(words), device=words.device)[:, None] * words.shape[1]  # (B, 1)
-    return words.flatten(0, 1).index_select(0, (first + places).flatten()).view(*places.shape, words.shape[-1])
+def word_rows(sentence: Tensor, spans: Tensor, num_words: int) -> tuple[Tensor, Tensor]:
+    """Rows of first and last words in a flat (B N, h) table, (...) long each, of spans (..., 2) of sentences."""
+    first_row = sentence * num_words
+    return first_row + spans[..., 0], first_row + spans[..., 1] - 1
 
 
-def word_places(spans: Tensor) -> tuple[Tensor, Tensor]:
-    """First and last words, (B, K) long each, of (B, K, 2) spans."""
-    return spans[..., 0], spans[..., 1] - 1
-
-
-def is_legal_span(spans: Tensor, word_mask: Tensor) -> Tensor:
-    """(B, K) bool: (B, K, 2) spans that are not empty and whose first and last word have tokens, (B, N) mask."""
+def is_legal_span(sentence: Tensor, spans: Tensor, word_mask: Tensor) -> Tensor:
+    """(...) bool: spans (..., 2) of sentences that are not empty and whose first and last word have tokens."""
     last_place = word_mask.shape[1] - 1
-    starts, lasts = word_places(spans)
-    has_start = word_mask.gather(1, starts.clamp(0, last_place))
-    return (starts <= lasts) & has_start & word_mask.gather(1, lasts.clamp(0, last_place))
-
-
-def kept_spans(table: np.ndarray, scores: np.ndarray, decoding: Mapping[str, Any] | None) -> list[Span]:
-    """Spans of one sentence that Soft-NMS keeps; without settings it keeps all.
-
-    Args:
-        table: (E, 3) int, start, end, label; each (start, end) occurs once.
-        scores: (E,) float, probabilities.
-        decoding: `nms_iou`, `nms_decay` and `nms_threshold`, or None.
-    """
-    if decoding is not None and len(table) > 0:
-        limits = {name: decoding[f"nms_{name}"] for name in ("iou", "decay", "threshold")}
-        is_kept = soft_nms(table[:, :2], scores, **limits) >= 0
-        table, scores = table[is_kept], scores[is_kept]
-    rows = zip(table.tolist(), scores.tolist(), strict=True)
-    return [Span(start, end, label, score) for (start, end, label), score in rows]
+    starts, lasts = spans[..., 0], spans[..., 1] - 1
+    has_tokens = [word_mask[sentence, places.clamp(0, last_place)] for places in (starts, lasts)]
+    return (starts <= lasts) & has_tokens[0] & has_tokens[1]

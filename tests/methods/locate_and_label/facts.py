@@ -18,7 +18,8 @@ def perfect_scores(model: Any, words: Tensor, word_mask: Tensor, labels: Tensor)
     is_positive = pairs.iou > model.config.positive_iou
     output.logits = torch.where(is_positive, SURE, -SURE)
     output.offsets = torch.where(is_positive[..., None], pairs.gold - seeds, 0).float()
-    output.proposals, class_logits = model._classified_proposals(output)
+    output.proposals = model._proposals(output, model.config.filter_threshold)
+    class_logits = output.class_logits
     label_of = {(row, *span[:2]): span[2] for row, spans in enumerate(labels.tolist()) for span in reversed(spans)}
     classes = [label_of[tuple(proposal)] for proposal in output.proposals.tolist()]
     classes = torch.tensor(classes, dtype=torch.long)

@@ -11,12 +11,12 @@ from hf_spanner.methods.locate_and_label.loss_locate_and_label import (
     filter_loss,
     fixed_keys,
     is_first_label,
-    masked_mean,
     moved_spans,
     overlap_loss,
     paired_iou,
     regression_loss,
     sampled_negatives,
+    sentence_means,
     soft_weights,
 )
 from hf_spanner.methods.locate_and_label.span_pooling_locate_and_label import seed_spans
@@ -132,8 +132,8 @@ def test_moved_span_is_labelled_by_a_hit_only() -> None:
 
 def test_classification_loss_is_weighted_by_hand() -> None:
     """Three equal logits give ln 3 each, and the weights are .25 and 1."""
-    losses = classification_loss(torch.zeros(1, 2, 3), torch.tensor([[2, 0]]), torch.tensor([[0.25, 1.0]]))
-    assert losses[0].tolist() == pytest.approx([0.2746531, 1.0986123])
+    losses = classification_loss(torch.zeros(2, 3), torch.tensor([2, 0]), torch.tensor([0.25, 1.0]))
+    assert losses.tolist() == pytest.approx([0.2746531, 1.0986123])
 
 
 def test_a_further_label_of_a_span_is_not_its_first() -> None:
@@ -164,9 +164,10 @@ def test_keys_outside_training_depend_on_the_span_alone() -> None:
     assert keys.unique().numel() > 0.95 * keys.numel()
 
 
-def test_mean_of_nothing_is_zero() -> None:
-    values = torch.tensor([[1.0, 3.0], [5.0, 7.0]])
-    assert masked_mean(values, torch.tensor([[True, True], [False, False]])).tolist() == [2.0, 0.0]
+def test_means_by_sentence_by_hand() -> None:
+    """The first sentence has 1 and 3, of which both count; the second 5, which does not; the third nothing."""
+    values, sentence = torch.tensor([1.0, 3.0, 5.0]), torch.tensor([0, 0, 1])
+    assert sentence_means(values, torch.tensor([True, True, False]), sentence, 3).tolist() == [2.0, 0.0, 0.0]
 
 
 def literal_assignment(
