@@ -149,6 +149,16 @@ def training_section(curves: TrainingCurves | None) -> Section:
     return Section("Training", text, [picture])
 
 
+def offset_section(scores: Mapping[str, Mapping[str, Any]]) -> Section:
+    """What each offset label of BOPN is worth, from the scores of `offset_label_scores`."""
+    text = (
+        "Each row takes the entities that the cells of one offset label point at as the whole answer, before votes are "
+        "counted and overlaps resolved. Label 0 marks the entity itself, -1S a span that starts one word before it, 2E "
+        "one that ends two words after it. Gold counts the entities that have such a cell in their sentence."
+    )
+    return Section("Offset labels", text, tables=[group_table("offset label", scores)])
+
+
 def landscape_section(landscapes: Mapping[str, Landscape]) -> Section:
     """Loss around the weights.
 

@@ -4,7 +4,8 @@ hf-spanner analyze MODEL DATA --output FOLDER --train TRAIN --landscape
 
 The report shows whether scores are probabilities, before and after the model's calibration; precision and recall over
 thresholds; F1 by label, length, nesting depth and, with --train, seen or unseen surface; the kinds of errors with
-examples; the training curves, where the model's folder has them; and, with --landscape, the loss around the weights.
+examples; for BOPN what each offset label is worth alone; the training curves, where the model's folder has them; and,
+with --landscape, the loss around the weights.
 It needs matplotlib, which the extra `plots` brings.
 """
 
@@ -26,12 +27,14 @@ from hf_spanner.analysis.errors import Error, chosen_examples, error_counts, spa
 from hf_spanner.analysis.groups import scores_by_group
 from hf_spanner.analysis.html_report import Example, Section, error_example, label_colours, values_at, write_report
 from hf_spanner.analysis.landscape import Landscape, loss_landscape
+from hf_spanner.analysis.offset_labels import offset_label_scores
 from hf_spanner.analysis.sections import (
     GROUPINGS,
     calibration_section,
     error_section,
     group_section,
     landscape_section,
+    offset_section,
     threshold_section,
     training_section,
 )
@@ -47,6 +50,7 @@ from hf_spanner.commands.options import (
 )
 from hf_spanner.core.calibration import calibrated_spans, lowest_score
 from hf_spanner.core.spans import EntityLists, Span
+from hf_spanner.methods.bopn import BOPNModel
 from hf_spanner.metrics.span_ner.curves import precision_recall_curve
 from hf_spanner.metrics.span_ner.matching import SpanKey, matched_spans
 from hf_spanner.metrics.span_ner.resampling import num_documents
@@ -74,6 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     raw_spans, gold = predicted_and_gold(ner, rows, {**decoding, "threshold": 0.0}, given.batch_size)
     landscapes = model_landscapes(given, rows, train, ner.device) if given.landscape else {}
     numbers, errors, predicted_scores = analysis(rows, train, raw_spans, gold, settings, decoding["threshold"])
+    if isinstance(ner.model, BOPNModel):
+        numbers["offset_labels"] = offset_label_scores(ner, rows, given.batch_size)
     numbers["training_curves"] = None if curves is None else asdict(curves)
     numbers["landscapes"] = {name: asdict(landscape) for name, landscape in landscapes.items()}
     labels = sorted({*cast(dict[str, int], config.label2id), *numbers["groups"]["label"]})
@@ -224,6 +230,7 @@ def report_sections(
         lambda: threshold_section(numbers["curve"], threshold),
         *(partial(group_section, name, numbers["groups"][name]) for name in GROUPINGS if name in numbers["groups"]),
         lambda: error_section(numbers["errors"], examples),
+        *([lambda: offset_section(numbers["offset_labels"])] if "offset_labels" in numbers else []),
         lambda: training_section(curves),
         *([lambda: landscape_section(landscapes)] if landscapes else []),
     ]

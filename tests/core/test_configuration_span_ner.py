@@ -13,7 +13,7 @@ from hf_spanner import METHODS, SpanNERConfig
 from hf_spanner.core import configuration_span_ner
 from hf_spanner.core.configuration_span_ner import VERSION
 from hf_spanner.core.decoding import Decoding
-from hf_spanner.core.field_rules import Interval, in_words
+from hf_spanner.core.field_rules import Interval, Size, in_words
 from hf_spanner.methods.boundary_smoothing import BoundarySmoothingConfig
 
 CONFIGS = [SpanNERConfig, *(model.config_class for model in METHODS.values())]
@@ -182,6 +182,23 @@ def test_a_promised_rate_becomes_its_threshold(asked: dict[str, Any], threshold:
     assert dict(settings) == {"threshold": threshold, "overlap": "flat"}
     assert config.decoding(settings) == settings
     assert config.threshold == 0.375
+
+
+class NewSettingConfig(SpanNERConfig):
+    """A configuration with a setting that was none when promises were made."""
+
+    model_type = "new_setting"
+    decoding_parameters = (*SpanNERConfig.decoding_parameters, "strictness")
+    strictness: Size = 3
+
+
+def test_a_promise_that_does_not_name_a_setting_was_made_with_the_configurations_own() -> None:
+    """It holds with that value, and with no other."""
+    config = NewSettingConfig(id2label={0: "A", 1: "B"}, calibration=PROMISED)
+    assert config.decoding({"min_precision": 0.9})["threshold"] == 0.5
+    assert config.decoding({"min_precision": 0.9, "strictness": 3})["threshold"] == 0.5
+    with pytest.raises(ValueError, match="was promised with {'overlap': 'flat'} only, got"):
+        config.decoding({"min_precision": 0.9, "strictness": 4})
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,23 @@ def test_padding_changes_no_word(fields: dict[str, Any]) -> None:
     assert torch.allclose(alone[0], padded[0, :3], atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("fields", "rates"),
+    [
+        ({"lstm_layers": 1, "lstm_dropout": 0.4}, (0.4, 0.0)),
+        ({"lstm_layers": 2, "lstm_dropout": 0.4}, (0.4, 0.4)),
+        ({"lstm_layers": 2, "lstm_dropout": 0.0, "lstm_layer_dropout": 0.2}, (0.0, 0.2)),
+        ({"lstm_layers": 1, "lstm_dropout": 0.0, "lstm_layer_dropout": 0.2}, (0.0, 0.0)),
+    ],
+)
+def test_dropout_on_the_input_of_the_lstm_and_between_its_layers(
+    fields: dict[str, Any], rates: tuple[float, float]
+) -> None:
+    """Where no rate between the layers is given it is that of the input; one layer has nothing between."""
+    model = encoder(lstm_size=10, **fields)
+    assert (model.lstm_dropout.p, model.lstm.dropout) == rates
+
+
 def test_lstm_reads_both_directions_up_to_the_last_word() -> None:
     model = encoder(lstm_layers=1, lstm_size=10)
     words = torch.randn(1, 4, 32)

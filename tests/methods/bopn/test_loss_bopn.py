@@ -1,6 +1,7 @@
 """Offset targets, against the worked examples of the annotation rule and a literal twin; the loss by hand."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -185,6 +186,25 @@ def sentences(draw: st.DrawFn) -> tuple[int, list[Gold], tuple[int, ...]]:
     gold = draw(st.lists(st.tuples(place, place, st.integers(0, 1)), max_size=6))
     spans = [(min(a, b), max(a, b) + 1, label) for a, b, label in gold]
     return num_words, spans, tuple(draw(st.sets(place, max_size=1)))
+
+
+@pytest.mark.parametrize(("num_words", "dtype"), [(30, torch.int32), (2_000, torch.int64)])
+def test_the_table_of_ranks_takes_32_bits_where_they_hold_every_rank(
+    num_words: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With S = 16 and L = 66 ranks reach 17 x 66 x N^2: 1.0 million for 30 words, 4.5 thousand million for 2,000."""
+    made = []
+    full = torch.full
+
+    def noted(*arguments: Any, **options: Any) -> Tensor:
+        made.append(full(*arguments, **options))
+        return made[-1]
+
+    monkeypatch.setattr(torch, "full", noted)
+    with torch.device("meta"):
+        targets = offset_targets(torch.tensor([[[0, 1, 0]]]), num_words, max_offset=16, num_labels=1)
+    assert [table.dtype for table in made] == [dtype]
+    assert targets.dtype == torch.long
 
 
 @given(sentences(), st.integers(0, 4))

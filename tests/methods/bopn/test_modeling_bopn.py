@@ -211,6 +211,17 @@ def test_scores_never_wait_for_the_device(bopn: Make, no_synchronisation: Any) -
         model.score_spans(states, batch["word_mask"], None, model.decoding())
 
 
+def test_one_block_of_both_triangles_is_not_copied(bopn: Make) -> None:
+    """The scores that the biaffine gives are the very memory of its one product; a copy would be as large again."""
+    model = bopn(mask_lower=False, num_convolutions=0)
+    blocks: list[Tensor] = []
+    block_scores = model._block_scores
+    model._block_scores = lambda *inputs: blocks.append(block_scores(*inputs)) or blocks[-1]
+    output = model(**batch_of(5, 3))
+    assert len(blocks) == 1
+    assert output.logits.data_ptr() == blocks[0].data_ptr()
+
+
 @pytest.mark.parametrize("mask_lower", [False, True])
 def test_convolutions_see_the_same_near_the_diagonal_in_training_and_inference(bopn: Make, mask_lower: bool) -> None:
     """Equal logits in both modes without dropout; with `mask_lower`, cells below the diagonal have no part in them."""

@@ -18,18 +18,33 @@ Gold = tuple[int, int, int]  # start, end (half-open), label
 
 
 def targets_of(
-    num_words: int, gold: list[Gold], *, epsilon: float, distance: int, num_labels: int = 2, hidden: tuple = ()
+    num_words: int,
+    gold: list[Gold],
+    *,
+    epsilon: float,
+    distance: int,
+    num_labels: int = 2,
+    hidden: tuple = (),
+    edge_mass: str = "center",
 ) -> Tensor:
     """Targets (N, N, C + 1) of one sentence; the words in `hidden` have no token."""
     word_mask = torch.ones(1, num_words, dtype=torch.bool)
     word_mask[0, list(hidden)] = False
     labels = legal_gold(torch.tensor([gold], dtype=torch.long).view(1, -1, 3), word_mask, num_labels)
     is_legal = legal_spans(word_mask)
-    return smoothed_targets(labels, is_legal, epsilon=epsilon, distance=distance, num_labels=num_labels)[0]
+    sizes = {"epsilon": epsilon, "distance": distance, "num_labels": num_labels}
+    return smoothed_targets(labels, is_legal, **sizes, edge_mass=edge_mass)[0]
 
 
 def literal_targets(
-    num_words: int, gold: list[Gold], *, epsilon: float, distance: int, num_labels: int, hidden: tuple = ()
+    num_words: int,
+    gold: list[Gold],
+    *,
+    epsilon: float,
+    distance: int,
+    num_labels: int,
+    hidden: tuple = (),
+    edge_mass: str = "center",
 ) -> Tensor:
     """The rule of the paper and of the official code with a loop for each of its words; cells have inclusive ends."""
 
@@ -50,7 +65,7 @@ def literal_targets(
                         continue
                     if is_legal(i, j):
                         table[i][j][label] += share
-                    else:
+                    elif edge_mass == "center":
                         table[s][e][label] += share
     for row in table:
         for cell in row:
@@ -92,6 +107,12 @@ def test_example_b_mass_beyond_the_edge_returns() -> None:
     """3 of 4 shares of ring 1 (0.025) and 6 of 8 of ring 2 (0.0125) return: 0.8 + 0.075 + 0.075 = 0.95."""
     targets = targets_of(3, [(0, 1, 0)], epsilon=0.2, distance=2)
     assert_cells(targets, {(0, 0): [0.95, 0], (0, 1): [0.025, 0], (0, 2): [0.0125, 0], (1, 1): [0.0125, 0]})
+
+
+def test_example_b_mass_beyond_the_edge_may_go_to_none() -> None:
+    """The same entity keeps 1 - 0.2 = 0.8; the 0.15 of its illegal neighbours is none in its own cell."""
+    targets = targets_of(3, [(0, 1, 0)], epsilon=0.2, distance=2, edge_mass="none")
+    assert_cells(targets, {(0, 0): [0.8, 0], (0, 1): [0.025, 0], (0, 2): [0.0125, 0], (1, 1): [0.0125, 0]})
 
 
 def test_example_c_neighbouring_entities_add_up() -> None:
@@ -150,13 +171,14 @@ def sentences(draw: st.DrawFn) -> tuple[int, list[Gold], tuple[int, ...]]:
     return num_words, spans, tuple(draw(st.sets(place, max_size=2)))
 
 
-@given(sentences(), st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.49]), st.integers(1, 4))
+@given(sentences(), st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.49]), st.integers(1, 4), st.sampled_from(["center", "none"]))
 def test_targets_equal_a_literal_twin(
-    sentence: tuple[int, list[Gold], tuple[int, ...]], epsilon: float, distance: int
+    sentence: tuple[int, list[Gold], tuple[int, ...]], epsilon: float, distance: int, edge_mass: str
 ) -> None:
     num_words, gold, hidden = sentence
-    targets = targets_of(num_words, gold, epsilon=epsilon, distance=distance, hidden=hidden)
-    expected = literal_targets(num_words, gold, epsilon=epsilon, distance=distance, num_labels=2, hidden=hidden)
+    settings = {"epsilon": epsilon, "distance": distance, "num_labels": 2, "hidden": hidden, "edge_mass": edge_mass}
+    targets = targets_of(num_words, gold, **settings)
+    expected = literal_targets(num_words, gold, **settings)
     torch.testing.assert_close(targets, expected, atol=1e-6, rtol=0)
     torch.testing.assert_close(targets.sum(dim=-1), torch.ones(num_words, num_words), atol=1e-6, rtol=0)
 

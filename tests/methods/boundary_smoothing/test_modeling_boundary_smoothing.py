@@ -273,3 +273,35 @@ def test_dropout_acts_on_boundary_vectors_and_widths_in_training_only() -> None:
     assert torch.equal(biaffine(starts, ends), biaffine(starts, ends))
     assert not torch.equal(biaffine.train()(starts, ends), biaffine(starts, ends))
     assert not torch.equal(biaffine(0 * starts, ends), biaffine(0 * starts, ends))
+
+
+def test_the_model_trains_with_the_mass_that_its_configuration_names(
+    tiny_model: Callable[..., BoundarySmoothingModel],
+) -> None:
+    """One word that is an entity, epsilon .2: by default its target is 1, with `none` .8, and the rest is none.
+
+    Of equal logits of four classes each class has probability 1/4, so the loss is ln 4 either way; with the bias of
+    none raised by 1 it is ln(3 + e) and, with .2 of the mass on none, .2 less.
+    """
+    for edge_mass, expected in (("center", math.log(3 + math.e)), ("none", math.log(3 + math.e) - 0.2)):
+        model = tiny_model("boundary_smoothing", smoothing_epsilon=0.2, edge_mass=edge_mass)
+        output = SpanNEROutput(
+            logits=torch.tensor([[[[0.0, 0.0, 0.0, 1.0]]]]), word_mask=torch.ones(1, 1, dtype=torch.bool)
+        )
+        losses, _ = model.compute_loss(output, torch.tensor([[[0, 1, 0]]]))
+        assert losses.item() == pytest.approx(expected, abs=1e-6)
+
+
+def test_both_boundary_layers_have_a_dropout_mask_of_their_own(
+    tiny_model: Callable[..., BoundarySmoothingModel],
+) -> None:
+    """Layers with equal weights give equal start and end vectors of the same words, but not under dropout."""
+    model = tiny_model("boundary_smoothing", reduction_dropout=0.5, affine_dropout=0.0)
+    model.end_layer.load_state_dict(model.start_layer.state_dict())
+    vectors: list[torch.Tensor] = []
+    model.biaffine.register_forward_pre_hook(lambda _, inputs: vectors.extend(inputs))
+    words, mask = torch.randn(2, 4, model.word_encoder.output_size), torch.ones(2, 4, dtype=torch.bool)
+    for training in (False, True):
+        vectors.clear()
+        model.train(training).score_spans(words, mask, None, model.decoding())
+        assert torch.equal(*vectors) == (not training)

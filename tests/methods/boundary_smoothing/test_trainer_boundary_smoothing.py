@@ -10,6 +10,7 @@ import pytest
 from hf_spanner.methods.boundary_smoothing.loss_boundary_smoothing import legal_spans, smoothed_targets
 from hf_spanner.methods.boundary_smoothing.trainer_boundary_smoothing import (
     BoundarySmoothingTrainingArguments,
+    width_quantile,
 )
 
 # Ten words, one entity (1, 3), epsilon 0.2, D 1: the gold cell is (0.8, 0.2), four ring cells are (0.05, 0.95) each.
@@ -79,3 +80,24 @@ def test_hard_targets_have_no_floor(tiny_model: Make, trainer_for: Make) -> None
     trainer = trainer_for(tiny_model(smoothing_epsilon=0.0), [TEN_WORDS])
     trainer.train()
     assert [entry["target_entropy"] for entry in trainer.state.log_history if "loss" in entry] == [0.0]
+
+
+def row_of(*lengths: int) -> dict[str, Any]:
+    entities = [{"start": 0, "end": length, "label": "PER"} for length in lengths]
+    return {"tokens": ["a"] * max(lengths, default=1), "entities": entities}
+
+
+def test_quantile_of_widths_by_hand() -> None:
+    """Lengths 1 to 40 have widths 0 to 39: 39 of 40 (.975) do not exceed 38, half do not exceed 19; never below 1."""
+    rows = [row_of(*range(1, 21)), row_of(*range(21, 41)), row_of()]
+    assert width_quantile(rows) == 38
+    assert (width_quantile(rows, 0.5), width_quantile(rows, 1.0)) == (19, 39)
+    assert width_quantile(iter([row_of(1, 1)])) == 1
+
+
+def test_a_quantile_of_nothing_or_of_no_share_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one entity, got none"):
+        width_quantile([row_of()])
+    for share in (0.0, 1.5):
+        with pytest.raises(ValueError, match=f"share must lie in \\(0, 1\\], got {share}"):
+            width_quantile([row_of(2)], share)
