@@ -105,7 +105,8 @@ def loss_of_all_seeds(model: SpanNERModel, batch: dict[str, Tensor]) -> Tensor:
     """The loss with every head on all (B, K + G) spans and masks for the sample."""
     config, mask = model.config, batch["word_mask"]
     gold = legal_gold(batch["labels"], mask, config.num_labels)
-    words = model.encode(*(batch[name] for name in ("input_ids", "attention_mask", "word_index", "word_mask")))
+    inputs = (batch[name] for name in ("input_ids", "attention_mask", "word_index", "word_mask"))
+    words = model.encode(*inputs).last_hidden_state
     maxima, lengths = range_maxima(words), word_lengths(mask)
     seeds = seed_spans(words.shape[1], config.seed_lengths, words.device).expand(len(words), -1, -1)
     is_gold = is_first_label(gold)
