@@ -129,7 +129,7 @@ def refuse_misshapen(
         )
 
 
-def refuse_missing(model_class: str, source: str | Path, missing: Collection[str]) -> None:
+def refuse_missing(model_class: str, source: str | Path | None, missing: Collection[str]) -> None:
     """Raise a ValueError that names weights which a checkpoint lacks."""
     if missing:
         raise ValueError(

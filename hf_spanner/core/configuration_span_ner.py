@@ -152,7 +152,7 @@ class SpanNERConfig(CheckedFields, PreTrainedConfig):
             ValueError: If fields contradict each other, or no checkpoint can hold the source of the class.
         """
         check_source(type(self))
-        model_class = MODEL_MAPPING.get(type(self), None)
+        model_class = cast(type | None, MODEL_MAPPING.get(type(self), None))
         if model_class is not None:
             entry = f"{model_class.__module__.rpartition('.')[2]}.{model_class.__name__}"
             self.auto_map = {"AutoModel": entry} | (vars(self).get("auto_map") or {})

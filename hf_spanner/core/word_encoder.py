@@ -60,7 +60,7 @@ class WordEncoder(nn.Module):
         A word without tokens has zeros before the BiLSTM.
         """
         tokens = self.embed(input_ids, attention_mask, **asked)  # (B, T, H)
-        words = self.pool(tokens.last_hidden_state, word_index, word_mask.shape[1])  # (B, N, H)
+        words = self.pool(cast(Tensor, tokens.last_hidden_state), word_index, word_mask.shape[1])  # (B, N, H)
         tokens.last_hidden_state = self.recur(words, word_lengths(word_mask)) if self.has_lstm else words
         return tokens
 

@@ -105,7 +105,7 @@ class BOPNModel(SpanNERModel):
             encoded.last_hidden_state = torch.cat([types.expand(len(words), -1, -1), words], dim=1)
             return encoded
         encoded = encoder.embed(input_ids, attention_mask, types, **asked)
-        hidden = encoded.last_hidden_state  # (B, M + T, H)
+        hidden = cast(Tensor, encoded.last_hidden_state)  # (B, M + T, H)
         words = encoder.pool(hidden[:, num_types:], word_index, word_mask.shape[1])  # (B, N, H)
         both = torch.cat([hidden[:, :num_types], words], dim=1)  # (B, M + N, H)
         encoded.last_hidden_state = (
