@@ -31,6 +31,7 @@ OWN: dict[str, dict[str, Any]] = {
     "gptj": {"rotary_dim": 8},
     "layoutlmv3": {"coordinate_size": 6, "shape_size": 4},
     "lilt": {"hidden_size": 48},
+    "longformer": {"attention_window": 4, "max_position_embeddings": NUM_POSITIONS + 1},
     "luke": {"entity_vocab_size": 5, "entity_emb_size": 16},
     "plbart": {"encoder_attention_heads": 2, "decoder_attention_heads": 2},
     "qwen2_moe": MOE | {"shared_expert_intermediate_size": 16},
@@ -216,7 +217,15 @@ FAMILIES = [
     "youtu",
 ]
 # These take no vectors in place of token ids, so no prompts can be put before their tokens.
-NO_VECTORS = ("clip_text_model", "esmc", "neomme", "sam3_lite_text_text_model")
+NO_VECTORS = (
+    "clip_text_model",
+    "deepseek_v4",
+    "esmc",
+    "ibert",
+    "layoutlmv3",
+    "neomme",
+    "sam3_lite_text_text_model",
+)
 REFUSED = {
     "bros": "BrosModel does not read token ids and their mask alone: You have to specify bbox",
     "dpr": "DPRQuestionEncoder must give last_hidden_state .*, got none",

@@ -259,17 +259,17 @@ class SpanNERModel(PreTrainedModel):
         given = {"revision": revision, "token": token, "cache_dir": cache_dir}
         source = {argument: value for argument, value in given.items() if value is not None}
         source |= {"local_files_only": local_files_only, "trust_remote_code": trust_remote_code}
+        config["attn_implementation"] = attn_implementation
         id2label = numbered_labels(labels)
         settings = cls.config_class(
             encoder_config=load_encoder_config(name, source),
             id2label=id2label,
             label2id={label: index for index, label in id2label.items()},
-            attn_implementation=attn_implementation,
             **config,
         )
         model = cls(settings)
         encoder = load_encoder(name, settings.encoder_config, dtype, source)
-        model.to(encoder.dtype)
+        nn.Module.to(model, dtype=encoder.dtype)
         model.word_encoder.encoder, model.config.encoder_config = encoder, encoder.config
         return model
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from torch import nn
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
 from transformers.dynamic_module_utils import get_class_from_dynamic_module
 from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING, MODEL_MAPPING
@@ -38,7 +39,7 @@ def encoder_class(config: PreTrainedConfig) -> type[PreTrainedModel]:
         )
     is_split = kind.is_encoder_decoder and kind in MODEL_FOR_TEXT_ENCODING_MAPPING
     found = (MODEL_FOR_TEXT_ENCODING_MAPPING if is_split else MODEL_MAPPING)[kind]
-    model_class = found[0] if isinstance(found, tuple) else found
+    model_class = cast(type[PreTrainedModel], found[0] if isinstance(found, tuple) else found)
     parameters = inspect.signature(model_class.forward).parameters
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     if "input_ids" not in parameters or not (takes_any or "attention_mask" in parameters):
@@ -134,13 +135,30 @@ def load_encoder(
     return encoder
 
 
-def check_takes_vectors(encoder: PreTrainedModel) -> None:
-    """Raise a ValueError unless an encoder takes vectors in place of token ids: prompts are put before them."""
-    if "inputs_embeds" not in inspect.signature(type(encoder).forward).parameters:
-        raise ValueError(
-            f"has_type_inputs must be False with {type(encoder).__name__}, which takes no inputs_embeds to read the "
-            "types' vectors with the sentence"
-        )
+def prompt_size(encoder: PreTrainedModel) -> int:
+    """The width of the vectors that an encoder takes in place of token ids.
+
+    Raises:
+        ValueError: If it takes none.
+    """
+    if "inputs_embeds" in inspect.signature(type(encoder).forward).parameters:
+        table = encoder.get_input_embeddings()
+        if isinstance(table, nn.Embedding):
+            return table.embedding_dim
+    raise ValueError(f"{NO_PROMPTS} {type(encoder).__name__}, which takes no plain vectors in place of token ids")
+
+
+@torch.no_grad()
+def check_reading_vectors(encoder: PreTrainedModel) -> None:
+    """Let an encoder read three vectors in place of tokens; a ValueError if it cannot."""
+    vectors = torch.zeros(1, 3, prompt_size(encoder), dtype=encoder.dtype, device=encoder.device)
+    try:
+        encoder(inputs_embeds=vectors, attention_mask=torch.ones(1, 3, dtype=torch.long, device=encoder.device))
+    except Exception as error:
+        raise ValueError(f"{NO_PROMPTS} {type(encoder).__name__}, which reads no vectors alone: {error}") from error
+
+
+NO_PROMPTS = "has_type_inputs, with which the types' vectors are read before the tokens, must be False with"
 
 
 @torch.no_grad()

@@ -148,8 +148,13 @@ class Recipe:
         training["output_dir"] = str(training["output_dir"]).replace("$HF_HOME", HF_HOME)
         reading = {name: data.pop(name) for name in READER_FIELDS if name in data}
         reading["split_hyphens"] = model.get("split_hyphens", False)
-        sections = {"model": model, "training": arguments(**training), "encoder_options": options}
-        return cls(**values | sections | {"data": RecipeData(**data, options=reading)})
+        sections: dict[str, Any] = {
+            "data": RecipeData(**data, options=reading),
+            "model": model,
+            "training": arguments(**training),
+            "encoder_options": options,
+        }
+        return cls(**values | sections)
 
     @property
     def encoder_folder(self) -> str:

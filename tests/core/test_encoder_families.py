@@ -105,6 +105,13 @@ def test_a_handful_of_families_trains_and_predicts(
     assert answers[2] == []
 
 
+@pytest.mark.parametrize("family", sorted(NO_VECTORS))
+def test_prompts_are_refused_in_words_where_an_encoder_reads_no_vectors(family: str, tmp_path: Path) -> None:
+    new_whole(family).save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"has_type_inputs.* must be False with \w+, which (takes|reads) no"):
+        METHODS["bopn"].from_encoder(tmp_path, ["A"])
+
+
 @pytest.mark.parametrize("family", sorted(REFUSED))
 def test_a_family_that_wants_more_than_tokens_is_refused_in_words(family: str, tmp_path: Path) -> None:
     AutoModel.from_config(tiny_config(family)).save_pretrained(tmp_path)

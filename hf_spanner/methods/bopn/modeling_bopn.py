@@ -13,7 +13,7 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from hf_spanner.core.modeling_span_ner import SpanNERModel, SpanNEROutput
 from hf_spanner.core.spans import Limits, pack_candidates
-from hf_spanner.core.text_encoder import SOURCE_ARGUMENTS, check_takes_vectors
+from hf_spanner.core.text_encoder import SOURCE_ARGUMENTS, check_reading_vectors, prompt_size
 from hf_spanner.core.word_encoder import word_lengths
 from hf_spanner.methods.bopn.configuration_bopn import BOPNConfig
 from hf_spanner.methods.bopn.loss_bopn import bopn_loss, cell_mask, learning_parts, offset_targets
@@ -57,11 +57,8 @@ class BOPNModel(SpanNERModel):
     def __init__(self, config: BOPNConfig) -> None:
         super().__init__(config)
         assert config.num_labels is not None
-        width = self.word_encoder.output_size
-        if config.has_type_inputs:
-            check_takes_vectors(self.word_encoder.encoder)
-        prompt_size = self.word_encoder.encoder.get_input_embeddings().embedding_dim
-        self.types = TypeEmbedding(config.num_labels, prompt_size if config.has_type_inputs else width)
+        width, encoder = self.word_encoder.output_size, self.word_encoder.encoder
+        self.types = TypeEmbedding(config.num_labels, prompt_size(encoder) if config.has_type_inputs else width)
         self.span_vectors = SpanVectors(config, width)
         self.type_maps = TypeMaps(config, width)
         self.convolutions = OffsetConvolutions(config) if config.num_convolutions > 0 else None
@@ -71,6 +68,8 @@ class BOPNModel(SpanNERModel):
     def from_encoder(cls, name: str | Path, labels: Sequence[str], **arguments: Any) -> Self:
         """As in the base class; `prompt_init="label_names"` also reads the encoder's tokenizer."""
         model = super().from_encoder(name, labels, **arguments)
+        if model.config.has_type_inputs:
+            check_reading_vectors(model.word_encoder.encoder)
         if model.config.prompt_init == "label_names" and model.config.has_type_inputs:
             source = {argument: value for argument, value in arguments.items() if argument in SOURCE_ARGUMENTS}
             model.start_prompts_from_names(AutoTokenizer.from_pretrained(name, **source))
