@@ -58,6 +58,9 @@ class DiffusionNERConfig(SpanNERConfig):
     has_time_mlp: bool = True
     # Add an embedding of the number 0..K-1 of a noisy span in attention (official code)
     has_slot_embedding: bool = False
+    # R, farthest distance in words with a score of its own in both pointers, counted from each boundary of the noisy
+    # span, so that a pointer knows where its span lies; 0 is none, as in the paper and the official code
+    position_range: Annotated[int, Interval(0, 512)] = 0
 
     # Training targets
     num_train_spans: Count = 60  # K in training, noisy spans of a sentence
@@ -70,7 +73,8 @@ class DiffusionNERConfig(SpanNERConfig):
     boundary_loss: Literal["bce", "nll"] = "bce"
     boundary_loss_weight: LossWeight = 1.0  # weight of both boundary losses
     type_loss_weight: LossWeight = 1.0
-    # Weight of spans without gold in the type loss; None is their balance, matched over unmatched
+    # Weight of spans without gold in the type loss; None is 1 with repeated targets, where all spans of a sentence are
+    # matched or none is, and otherwise their balance, matched over unmatched
     none_weight: LossWeight | None = None
 
     # Inference

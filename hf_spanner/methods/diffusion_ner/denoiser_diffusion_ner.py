@@ -1,17 +1,15 @@
 """The denoising network: noisy spans and a sentence in, boundaries and types out (Shen et al. 2023, section 4.2)."""
 
 import math
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from hf_spanner.methods.diffusion_ner.configuration_diffusion_ner import DiffusionNERConfig
+from hf_spanner.methods.diffusion_ner.pointers_diffusion_ner import WordPointer
 
-# How many numbers of the (B, K, N, h) fusion of spans and words exist at a time: on a CPU as many as fit a core's
-# cache, elsewhere 64 MiB, so that few kernels are started.
-CPU_CHUNK, CHUNK = 2**19, 2**24
 LOWEST = torch.finfo(torch.float32).min
 
 
@@ -52,8 +50,8 @@ class Denoiser(nn.Module):
         self.layers = nn.ModuleList(SpanEncoderLayer(config) for _ in range(config.num_decoder_layers))
         self.slots = SinusoidalEmbedding(size, has_mlp=True) if config.has_slot_embedding else None
         self.time = SinusoidalEmbedding(size, has_mlp=config.has_time_mlp)
-        self.left = WordPointer(size)
-        self.right = WordPointer(size)
+        self.left = WordPointer(size, config.position_range)
+        self.right = WordPointer(size, config.position_range)
         self.types = nn.Sequential(nn.Linear(size, size), nn.GELU(), nn.Linear(size, config.num_labels + 1))
 
     def read(self, words: Tensor, word_mask: Tensor) -> Sentence:
@@ -90,11 +88,21 @@ class Denoiser(nn.Module):
             vectors = layer(vectors, places, attended, is_word[:, None, None], num_draws, bias)
         return vectors + self.time(times, vectors.dtype)[:, None]
 
-    def boundaries(self, sentence: Sentence, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits (B, R K, N) float32 of each word as left and as right boundary; the lowest number for padding."""
+    def boundaries(self, sentence: Sentence, vectors: Tensor, spans: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits of each word as left and as right boundary.
+
+        Args:
+            sentence: What `read` gave.
+            vectors: (B, R K, h) of the noisy spans.
+            spans: (B, R, K, 2) long, their first and last words.
+
+        Returns:
+            Two (B, R K, N) float32; the lowest number for padding.
+        """
         is_padding = ~sentence.word_mask[:, None]
-        left = self.left(sentence.left, vectors).masked_fill(is_padding, LOWEST)
-        right = self.right(sentence.right, vectors).masked_fill(is_padding, LOWEST)
+        spans = spans.flatten(1, 2)  # (B, R K, 2)
+        left = self.left(sentence.left, vectors, spans).masked_fill(is_padding, LOWEST)
+        right = self.right(sentence.right, vectors, spans).masked_fill(is_padding, LOWEST)
         return left, right
 
 
@@ -255,81 +263,6 @@ class SinusoidalEmbedding(nn.Module):
         exponents = torch.arange(half, device=numbers.device, dtype=torch.float32) / (half - 1)  # (h / 2,)
         angles = numbers[:, None] * (-math.log(10_000) * exponents).exp()  # (M, h / 2)
         return self.mlp(torch.cat([angles.sin(), angles.cos()], dim=-1).to(dtype))
-
-
-class WordPointer(nn.Module):
-    """How likely each word is a boundary of each span: v . ReLU(W_S H_S[m] + W_X H[k]) + c, before the sigmoid.
-
-    Args:
-        size: h.
-    """
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.words = nn.Linear(size, size)
-        self.spans = nn.Linear(size, size, bias=False)  # the words' layer has the bias
-        self.output = PointerOutput(size, 1)
-
-    def forward(self, words: Tensor, spans: Tensor) -> Tensor:
-        """(B, K, N) float32 logits, from (B, N, h) projected words and (B, K, h) vectors of spans."""
-        return self.output(words, self.spans(spans))
-
-
-class PointerOutput(nn.Linear):
-    """v . ReLU(words + spans) + c: a class of its own, so that offloading fetches it and nothing quantises it."""
-
-    def forward(self, words: Tensor, spans: Tensor) -> Tensor:
-        """(B, K, N) float32 logits of (B, N, h) and (B, K, h) projections."""
-        return FusionScores.apply(words.float(), spans.float(), self.weight[0].float()) + self.bias.float()
-
-
-class FusionScores(torch.autograd.Function):
-    """scores[b, k, m] = weight . ReLU(words[b, m] + spans[b, k]), in float32.
-
-    The (B, K, N, h) fusion is never held: it is made, and made again for the gradients, one chunk at a time. With
-    ReLU(w + s) = max(w, -s) + s a chunk is written once and read once.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, words: Tensor, spans: Tensor, weight: Tensor) -> Tensor:
-        """(B, K, N) of (B, N, h) words, (B, K, h) spans and an (h,) weight."""
-        ctx.save_for_backward(words, spans, weight)
-        scores = words.new_empty(len(words), spans.shape[1], words.shape[1])
-        with torch.autocast(words.device.type, enabled=False):
-            for rows, columns in chunks(spans.shape[1], words):
-                fused = torch.maximum(words[rows, None], -spans[rows, columns, None])  # (b, k, N, h)
-                scores[rows, columns] = fused @ weight
-            return scores.add_((spans @ weight)[..., None])
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Gradients of words, spans and weight, from that of the scores."""
-        words, spans, weight = ctx.saved_tensors
-        word_gradients, span_gradients = torch.zeros_like(words), torch.zeros_like(spans)
-        with torch.autocast(words.device.type, enabled=False):
-            for rows, columns in chunks(spans.shape[1], words):
-                is_active = words[rows, None] > -spans[rows, columns, None]  # (b, k, N, h)
-                active = gradients[0][rows, columns, :, None] * is_active
-                word_gradients[rows] += active.sum(dim=1)
-                span_gradients[rows, columns] = active.sum(dim=2)
-            weight_gradient = (word_gradients * words).sum(dim=(0, 1)) + (span_gradients * spans).sum(dim=(0, 1))
-            return word_gradients * weight, span_gradients * weight, weight_gradient
-
-
-def chunks(num_spans: int, words: Tensor) -> list[tuple[slice, slice]]:
-    """Slices of sentences and of spans that cut the (B, K, N, h) fusion with (B, N, h) words into parts of one chunk.
-
-    One span of one sentence is the smallest part.
-    """
-    batch_size, num_words, size = words.shape
-    chunk = CPU_CHUNK if words.device.type == "cpu" else CHUNK
-    spans = max(1, min(num_spans, chunk // (num_words * size)))
-    sentences = max(1, chunk // (num_words * size * num_spans))
-    return [
-        (slice(row, row + sentences), slice(column, column + spans))
-        for row in range(0, batch_size, sentences)
-        for column in range(0, num_spans, spans)
-    ]
 
 
 def gathered(vectors: Tensor, places: Tensor) -> Tensor:

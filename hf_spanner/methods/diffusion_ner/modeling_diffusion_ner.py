@@ -7,13 +7,18 @@ from itertools import pairwise
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from transformers import initialization as init
 
 from hf_spanner.core.modeling_span_ner import SpanNERModel, SpanNEROutput
 from hf_spanner.core.spans import Limits, pack_candidates
 from hf_spanner.core.word_encoder import word_lengths
 from hf_spanner.methods.diffusion_ner.configuration_diffusion_ner import DiffusionNERConfig
-from hf_spanner.methods.diffusion_ner.denoiser_diffusion_ner import Denoiser, Sentence, gathered
+from hf_spanner.methods.diffusion_ner.denoiser_diffusion_ner import (
+    Denoiser,
+    Sentence,
+    gathered,
+)
 from hf_spanner.methods.diffusion_ner.loss_diffusion_ner import (
     denoising_losses,
     denoising_parts,
@@ -27,6 +32,7 @@ from hf_spanner.methods.diffusion_ner.noise_diffusion_ner import (
     text_keys,
     uniform_numbers,
 )
+from hf_spanner.methods.diffusion_ner.pointers_diffusion_ner import ReducingLayer, ZeroLayer
 from hf_spanner.methods.diffusion_ner.process_diffusion_ner import (
     clean_boundaries,
     ddim_step,
@@ -102,7 +108,7 @@ class DiffusionNERModel(SpanNERModel):
             word_mask=output.word_mask,
             span_mask=output.span_mask,
             boundary_loss=config.boundary_loss,
-            none_weight=config.none_weight,
+            none_weight=1.0 if config.none_weight is None and config.repeat_targets else config.none_weight,
         )
         losses = config.boundary_loss_weight * boundary_loss + config.type_loss_weight * type_loss
         parts = {"boundary_loss": boundary_loss, "type_loss": type_loss}
@@ -144,6 +150,16 @@ class DiffusionNERModel(SpanNERModel):
         """Each noisy span becomes one span of one type."""
         return Limits(one_label=True, max_spans=self.config.num_spans)
 
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        """Scores of relative positions start at 0."""
+        super()._init_weights(module)
+        if isinstance(module, ReducingLayer):
+            init.normal_(module.weight, std=module.in_features**-0.5)
+        elif isinstance(module, ZeroLayer):
+            init.zeros_(module.weight)
+            init.zeros_(module.bias)
+
     def _probabilities(self, output: DiffusionNEROutput) -> tuple[Tensor, Tensor, Tensor]:
         """P_l and P_r (B, R K, N) and P_c (B, R K, C + 1), float32."""
         types = output.logits.softmax(dim=-1, dtype=torch.float32)
@@ -166,7 +182,7 @@ class DiffusionNERModel(SpanNERModel):
         noisy = noisy_boundaries(clean, noise, levels[:, None, None], scale=config.signal_scale)
         spans = discrete_spans(noisy, lengths, **self.form)[:, None]  # (B, 1, K, 2)
         vectors = self.denoiser(sentence, spans, times)
-        left, right = self.denoiser.boundaries(sentence, vectors)
+        left, right = self.denoiser.boundaries(sentence, vectors, spans)
         path = [spans[:, 0], pointed(left, right)]
         return self._output(sentence, path, self.denoiser.types(vectors), left, right, None)
 
@@ -185,7 +201,7 @@ class DiffusionNERModel(SpanNERModel):
             with torch.set_grad_enabled(torch.is_grad_enabled() and later < 0):
                 rows, counts, places = self._rows(spans.unflatten(1, (num_draws, -1)), span_mask)
                 vectors = self.denoiser(sentence, rows, torch.full((1,), time, device=spans.device), counts)
-                left, right = self.denoiser.boundaries(sentence, vectors)
+                left, right = self.denoiser.boundaries(sentence, vectors, rows)
             predicted = gathered(pointed(left, right), places)  # (B, R K, 2)
             path.append(predicted)
             if later >= 0:

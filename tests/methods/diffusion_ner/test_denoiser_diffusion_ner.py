@@ -9,15 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from hf_spanner.methods.diffusion_ner import DiffusionNERConfig
-from hf_spanner.methods.diffusion_ner import denoiser_diffusion_ner as denoiser_module
 from hf_spanner.methods.diffusion_ner.denoiser_diffusion_ner import (
     BoundaryPooling,
     Denoiser,
-    FusionScores,
     MeanPooling,
     SinusoidalEmbedding,
-    WordPointer,
-    chunks,
 )
 
 SIZE = 16
@@ -73,59 +69,6 @@ def test_time_embedding_by_hand() -> None:
     assert len(list(SinusoidalEmbedding(4, has_mlp=True).parameters())) == 4
 
 
-def test_pointer_equals_its_equation() -> None:
-    """It is v . ReLU(W_S H_S[m] + W_X H[k]) + c for each span and word."""
-    torch.manual_seed(0)
-    pointer = WordPointer(SIZE)
-    words, spans = torch.randn(2, 7, SIZE), torch.randn(2, 5, SIZE)
-    fused = pointer.words(words)[:, None] + pointer.spans(spans)[:, :, None]
-    expected = torch.nn.functional.linear(fused.relu(), pointer.output.weight, pointer.output.bias)[..., 0]
-    torch.testing.assert_close(pointer(pointer.words(words), spans), expected)
-
-
-@pytest.mark.parametrize("chunk", [1, 100, 250, 600, 10**6], ids="chunk of {}".format)
-def test_fusion_in_chunks_equals_the_whole(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scores and all three gradients are equal, whether a chunk holds part of a sentence or several."""
-    monkeypatch.setattr(denoiser_module, "CPU_CHUNK", chunk)
-    generator = torch.Generator().manual_seed(0)
-    shapes = [(3, 4, 8), (3, 5, 8), (8,)]
-    tensors = [torch.randn(shape, generator=generator).requires_grad_() for shape in shapes]
-    plain = [value.detach().clone().requires_grad_() for value in tensors]
-    scores = FusionScores.apply(*tensors)
-    expected = (plain[0][:, None] + plain[1][:, :, None]).relu() @ plain[2]
-    torch.testing.assert_close(scores, expected)
-    outer = torch.randn(scores.shape, generator=generator)
-    (scores * outer).sum().backward()
-    (expected * outer).sum().backward()
-    for value, wanted in zip(tensors, plain, strict=True):
-        torch.testing.assert_close(value.grad, wanted.grad)
-
-
-@pytest.mark.parametrize("chunk", [1, 7, 60, 150, 1000])
-def test_chunks_cover_everything_once_and_stay_small(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(denoiser_module, "CPU_CHUNK", chunk)
-    words = torch.zeros(3, 2, 3)
-    seen = torch.zeros(3, 10)
-    for rows, columns in chunks(10, words):
-        part = seen[rows, columns]
-        part += 1
-        assert part.numel() * 6 <= max(chunk, 6)
-    assert (seen == 1).all()
-
-
-def test_no_tensor_holds_more_than_a_chunk_of_the_fusion(monkeypatch: pytest.MonkeyPatch, largest_tensor: Any) -> None:
-    """For K 20, N 30, h 16 and B 2, forward and backward hold 2,000 numbers at a time.
-
-    They never hold 2 * 20 * 30 * 16 = 19,200.
-    """
-    monkeypatch.setattr(denoiser_module, "CPU_CHUNK", 2_000)
-    pointer = WordPointer(SIZE)
-    words, spans = torch.randn(2, 30, SIZE), torch.randn(2, 20, SIZE)
-    with largest_tensor as largest:
-        pointer(pointer.words(words), spans).sum().backward()
-    assert largest.num_elements <= 2_000
-
-
 CONFIGURATIONS = [
     {},
     {"span_pooling": "boundary"},
@@ -133,6 +76,7 @@ CONFIGURATIONS = [
     {"has_cross_attention": False},
     {"has_self_attention": False, "has_cross_attention": False},
     {"has_slot_embedding": True},
+    {"position_range": 3},
     {"has_time_mlp": False},
     {"num_decoder_layers": 1},
 ]
@@ -181,7 +125,7 @@ def test_every_parameter_takes_part(config: dict[str, Any]) -> None:
     words, mask, spans = inputs()
     sentence = module.read(words, mask)
     vectors = module(sentence, spans, torch.tensor([3, 700]))
-    left, right = module.boundaries(sentence, vectors)
+    left, right = module.boundaries(sentence, vectors, spans)
     (left.sum() + right.sum() + module.types(vectors).sum()).backward()
     assert all(parameter.grad is not None for parameter in module.parameters())
 
@@ -193,7 +137,7 @@ def test_padding_of_words_changes_no_vector_and_gets_the_lowest_logit() -> None:
     vectors = vectors_of(module, spans, words, mask)
     torch.testing.assert_close(vectors_of(module, spans, padded_words, padded_mask), vectors, atol=1e-5, rtol=1e-5)
     sentence = module.read(padded_words, padded_mask)
-    for scores in module.boundaries(sentence, vectors):
+    for scores in module.boundaries(sentence, vectors, spans):
         assert (scores[..., 7:] == torch.finfo(torch.float32).min).all()
         assert scores[..., :7].abs().max() < 1e4
 

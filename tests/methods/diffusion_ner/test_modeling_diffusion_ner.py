@@ -273,12 +273,12 @@ def test_fresh_noise_changes_later_steps_only(model: SpanNERModel, batch: dict[s
     assert torch.equal(noisy, again)
 
 
-@pytest.mark.parametrize("slots", [False, True])
+@pytest.mark.parametrize("fields", [{}, {"has_slot_embedding": True}, {"position_range": 3}])
 def test_equal_noisy_spans_are_computed_once_without_changing_a_score(
-    tiny_model: Make, batch: dict[str, Tensor], monkeypatch: pytest.MonkeyPatch, slots: bool
+    tiny_model: Make, batch: dict[str, Tensor], monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any]
 ) -> None:
     """The twin computes every span; with slot embeddings equal spans differ, and nothing may be joined."""
-    model = large_weights(tiny_model("diffusion_ner", has_slot_embedding=slots))
+    model = large_weights(tiny_model("diffusion_ner", **fields))
     inputs, settings_of_call = without_labels(batch), {"num_draws": 2, "spans_per_word": 7.0}
     output = model(**inputs, decoding=settings_of_call)
 
@@ -327,6 +327,23 @@ def test_spans_in_proportion_to_the_words() -> None:
     assert mask.sum(dim=1).tolist() == [2, 6, 20]
     assert wanted_spans(torch.tensor([1, 4]), 4, decoding)[0] == 6
     assert wanted_spans(torch.tensor([1, 4]), 4, {"num_spans": 20, "spans_per_word": 0.0}) == (20, None)
+
+
+def test_none_weighs_as_much_as_a_type_where_targets_are_repeated(tiny_model: Make, batch: dict[str, Tensor]) -> None:
+    """There all spans of a sentence are matched or none is, and a balance within it would be 1 / K without gold.
+
+    With targets matched once the balance of each sentence is the default.
+    """
+    for repeat_targets in (True, False):
+        losses = {}
+        for weight in (None, 1.0, 1 / 12):
+            model = tiny_model("diffusion_ner", repeat_targets=repeat_targets, none_weight=weight).eval()
+            losses[weight] = model(**batch).loss_parts["type_loss"]
+        is_without_gold = (batch["labels"][..., 0] < 0).all(dim=1)
+        assert is_without_gold.any()
+        assert torch.equal(losses[None], losses[1.0]) == repeat_targets
+        balanced = losses[None][is_without_gold] * (1 / 12 if repeat_targets else 1)
+        torch.testing.assert_close(balanced, losses[1 / 12][is_without_gold])
 
 
 @pytest.mark.parametrize(  # of the eight, four in which any two values meet
