@@ -111,7 +111,7 @@ def choice_table(_: str) -> str:
         scores = [scores_of(run_of(f"{corpus}_full", method)) for corpus in ("conll2003", "gum")]
         rows.append([name, choice, *scores, *([times.get(method, "-")] if times else [])])
     header = ["method", "choose it when", "CoNLL 2003: F1, ECE", "GUM, nested: F1, ECE"]
-    return markdown_table([*header, *(["time, encoder 1x"] if times else [])], rows)
+    return markdown_table([*header, *(["time / encoder"] if times else [])], rows)
 
 
 def scores_of(run: Run | None) -> str:

@@ -21,7 +21,7 @@ from hf_spanner.core.words import SHAPES, SINGLE, split_words
 from hf_spanner.data.readers import load_rows
 from hf_spanner.training.model_card import markdown_table
 
-BEGIN, END = "<!-- table: words -->\n", "<!-- end of table -->"
+BEGIN, END = "<!-- words by corpus -->\n", "<!-- end of words by corpus -->"
 HEADER = ["corpus", "borders, joined", "words, joined", "borders, as written", "words, as written", "disagreements"]
 SPLITS = ("train", "validation", "test")
 NO_BLANK_BEFORE = re.compile(r"[.,;:!?%)\]}]+|''|'(?:s|re|ve|ll|d|m)|n't", re.IGNORECASE)

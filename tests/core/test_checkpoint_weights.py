@@ -114,11 +114,11 @@ def test_a_new_label_set_is_refused_unless_it_is_wanted(tiny_model: Make, tmp_pa
 
 @pytest.mark.parametrize("encoder", [EsmConfig, NomicBertConfig])
 def test_weights_under_the_names_of_an_older_layout_are_read(encoder: type, tmp_path: Path) -> None:
-    """The library saves these encoders as their first authors did, under other names and with joined weights."""
+    """Asked to, the library saves these encoders as their first authors did: other names, and weights joined."""
     tiny = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
     config = encoder(**tiny, vocab_size=30, pad_token_id=1, mask_token_id=2)
     model = BoundarySmoothingModel(BoundarySmoothingConfig(encoder_config=config, id2label={0: "A"}, affine_size=8))
-    model.save_pretrained(tmp_path)
+    model.save_pretrained(tmp_path, save_original_format=True)
     assert load_file(tmp_path / "model.safetensors").keys() != model.state_dict().keys()
     loaded = AutoModel.from_pretrained(tmp_path).state_dict()
     assert all(weight.equal(loaded[name]) for name, weight in model.state_dict().items())
