@@ -88,6 +88,23 @@ def trainer_for(
     return SpanNERTrainer(model=model, args=args, processing_class=tokenizer, **trainer_arguments)
 
 
+def judged_trainer(
+    model: SpanNERModel, tokenizer: PreTrainedTokenizerBase, folder: Path, rows: Rows, metrics: Any, **arguments: Any
+) -> SpanNERTrainer:
+    """A trainer for three short epochs, each judged by the metrics that a function of predictions and gold makes up."""
+    return trainer_for(
+        model,
+        tokenizer,
+        folder,
+        train_dataset=rows,
+        eval_dataset=rows,
+        compute_metrics=metrics,
+        num_train_epochs=3,
+        per_device_train_batch_size=5,
+        **arguments,
+    )
+
+
 def long_row(length: int = 60) -> dict[str, Any]:
     words = ["Ana", "met", "Bo", "in", "Oslo"] * (length // 5)
     entities = [{"start": 5 * i, "end": 5 * i + 1, "label": "PER"} for i in range(length // 5)]

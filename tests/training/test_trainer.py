@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from datasets import ClassLabel, Dataset, Features, List, Value
-from tiny_training import biased, long_row, trainer_for
+from tiny_training import biased, judged_trainer, long_row, trainer_for
 from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase
 
 from hf_spanner import SpanNERModel, SpanNERPipeline, SpanNERTrainer, SpanNERTrainingArguments
@@ -237,16 +237,8 @@ def test_the_best_model_by_f1_is_loaded_at_the_end(
 ) -> None:
     """F1 of the three epochs is given as 0.1, 0.9 and 0.2, so the second epoch's weights remain; one folder is kept."""
     f1_values = iter([0.1, 0.9, 0.2])
-    trainer = trainer_for(
-        tiny_model(),
-        tokenizer,
-        tmp_path,
-        train_dataset=rows,
-        eval_dataset=rows,
-        compute_metrics=lambda predicted, gold: {"f1": next(f1_values)},
-        num_train_epochs=3,
-        per_device_train_batch_size=5,
-        save_total_limit=2,
+    trainer = judged_trainer(
+        tiny_model(), tokenizer, tmp_path, rows, lambda predicted, gold: {"f1": next(f1_values)}, save_total_limit=2
     )
     trainer.train()
     assert trainer.state.best_metric == 0.9

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_training import biased, long_row, trainer_for
+from tiny_training import biased, judged_trainer, long_row, trainer_for
 from transformers import PreTrainedTokenizerBase, TrainingArguments
 
 from hf_spanner import SpanNERModel, SpanNERTrainer
@@ -92,17 +92,7 @@ def test_the_best_model_has_the_lowest_loss_or_calibration_error_or_the_highest_
         score, error = next(scores)
         return {"f1": score, "boundary_f1": score, "ece": error}
 
-    trainer = trainer_for(
-        tiny_model(),
-        tokenizer,
-        tmp_path,
-        train_dataset=rows,
-        eval_dataset=rows,
-        compute_metrics=metrics,
-        num_train_epochs=3,
-        per_device_train_batch_size=5,
-        metric_for_best_model=metric,
-    )
+    trainer = judged_trainer(tiny_model(), tokenizer, tmp_path, rows, metrics, metric_for_best_model=metric)
     losses, evaluation_loop = iter([2.0, 1.0, 3.0]), trainer.evaluation_loop
 
     def loop(*args: Any, **kwargs: Any) -> Any:
@@ -121,16 +111,8 @@ def test_an_evaluation_without_predictions_is_not_the_best_calibrated(
 ) -> None:
     """It has no calibration error; the run goes on, and an epoch that has one is kept, if there is one."""
     errors = iter({"ece": 0.3 - epoch / 10} if epoch in found_in else {} for epoch in range(3))
-    trainer = trainer_for(
-        tiny_model(),
-        tokenizer,
-        tmp_path,
-        train_dataset=rows,
-        eval_dataset=rows,
-        compute_metrics=lambda predicted, gold: next(errors),
-        num_train_epochs=3,
-        per_device_train_batch_size=5,
-        metric_for_best_model="ece",
+    trainer = judged_trainer(
+        tiny_model(), tokenizer, tmp_path, rows, lambda predicted, gold: next(errors), metric_for_best_model="ece"
     )
     trainer.train()
     assert trainer.state.best_global_step == (max(found_in) + 1 if found_in else None)
