@@ -75,7 +75,7 @@ class TypeConditionedTerm(nn.Module):
 
 
 class OffsetOutput(nn.Linear):
-    """P, which its forward gives as it is: a class of its own, so that offloading fetches it, nothing quantises it."""
+    """P, which its forward gives as it is, so that offloading fetches it; dynamic quantisation leaves it alone."""
 
     def forward(self) -> Tensor:
         """(L, d)."""

@@ -14,11 +14,7 @@ from hf_spanner.core.modeling_span_ner import SpanNERModel, SpanNEROutput
 from hf_spanner.core.spans import Limits, pack_candidates
 from hf_spanner.core.word_encoder import word_lengths
 from hf_spanner.methods.diffusion_ner.configuration_diffusion_ner import DiffusionNERConfig
-from hf_spanner.methods.diffusion_ner.denoiser_diffusion_ner import (
-    Denoiser,
-    Sentence,
-    gathered,
-)
+from hf_spanner.methods.diffusion_ner.denoiser_diffusion_ner import Denoiser, Sentence, gathered
 from hf_spanner.methods.diffusion_ner.loss_diffusion_ner import (
     denoising_losses,
     denoising_parts,

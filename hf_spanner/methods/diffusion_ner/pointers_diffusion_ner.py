@@ -50,7 +50,7 @@ class WordPointer(nn.Module):
 
 
 class PointerOutput(nn.Linear):
-    """v . ReLU(words + spans) + c: a class of its own, so that offloading fetches it and nothing quantises it."""
+    """v . ReLU(words + spans) + c: a class whose forward uses all of its weights, so that offloading fetches them."""
 
     def forward(self, words: Tensor, spans: Tensor) -> Tensor:
         """(B, K, N) float32 logits of (B, N, h) and (B, K, h) projections."""
