@@ -22,6 +22,7 @@ class MethodFacts:
 
     Attributes:
         tiny: Configuration fields of a model that is small, fast and learns soon.
+        every_part: Further fields with which the head has all of its optional parts.
         talkative: Further fields with which an untrained model finds entities.
         whole_steps: Fields with which a training step does not depend on how its batch is cut, e.g. without sampling.
         short_training: Training arguments with which a run of a few steps trains every part of the model.
@@ -38,6 +39,7 @@ class MethodFacts:
     """
 
     tiny: Mapping[str, Any]
+    every_part: Mapping[str, Any] = field(default_factory=dict)
     talkative: Mapping[str, Any] = field(default_factory=dict)
     whole_steps: Mapping[str, Any] = field(default_factory=dict)
     short_training: Mapping[str, Any] = field(default_factory=dict)

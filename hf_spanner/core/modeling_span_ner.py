@@ -22,6 +22,7 @@ from hf_spanner.core.configuration_span_ner import SpanNERConfig
 from hf_spanner.core.decoding import Decoding
 from hf_spanner.core.features import Window
 from hf_spanner.core.field_rules import numbered_labels
+from hf_spanner.core.linear_weights import LinearWeights
 from hf_spanner.core.pipeline_span_ner import SpanNERPipeline
 from hf_spanner.core.prediction import CandidateFunction, merge_windows
 from hf_spanner.core.spans import Limits, Span, legal_gold
@@ -149,6 +150,10 @@ class SpanNERModel(PreTrainedModel):
     def set_input_embeddings(self, value: nn.Module) -> None:
         """Give the encoder another table of tokens."""
         self.word_encoder.encoder.set_input_embeddings(value)
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """First values as in the library, where weights shaped as a linear layer's count as one's."""
+        super()._init_weights(module.as_layer() if isinstance(module, LinearWeights) else module)
 
     def score_spans(
         self, words: Tensor, word_mask: Tensor, labels: Tensor | None, decoding: Mapping[str, Any]

@@ -1,5 +1,6 @@
 """What every method promises to the library's own tools, run over METHODS; no method is named."""
 
+import importlib
 import warnings
 from collections.abc import Callable
 from copy import deepcopy
@@ -10,11 +11,13 @@ import pytest
 import torch
 import transformers.integrations.peft
 from bare_process import BareProcess
+from method_facts import facts_of
 from peft import LoraConfig, PeftModel, get_peft_model
 from tiny_training import QUIET, largest_difference, trained, without_dropout
 from torch import nn
 from torch.ao.quantization import quantize_dynamic
-from transformers import AutoModel, PreTrainedTokenizerBase, Trainer, TrainingArguments, set_seed
+from transformers import AutoModel, PreTrainedTokenizerBase, TorchAoConfig, Trainer, TrainingArguments, set_seed
+from transformers.utils import is_torchao_available
 
 from hf_spanner import SpanNERCollator, SpanNERModel, SpanNERPipeline
 
@@ -200,8 +203,44 @@ def test_an_added_adapter_is_saved_in_checkpoints_and_loads_onto_its_model(
     assert not torch.equal(model(**collator(rows)).loss, expected.loss)
 
 
-def test_linear_layers_are_quantised_dynamically(model: SpanNERModel, collator: SpanNERCollator, rows: Rows) -> None:
-    batch = collator(rows)
+def test_lora_on_every_linear_layer_learns_and_merges(
+    tiny_model: Make, method: str, collator: SpanNERCollator, rows: Rows
+) -> None:
+    model, batch = tiny_model(method, **facts_of(method).every_part), collator(rows)
+    tuned = get_peft_model(model, LoraConfig(target_modules="all-linear", init_lora_weights=False)).eval()
+    output = tuned(**batch)
+    output.loss.backward()
+    adapters = {name: weight for name, weight in tuned.named_parameters() if "lora_" in name}
+    assert all(weight.grad is not None for weight in adapters.values())
+    torch.testing.assert_close(tuned.merge_and_unload()(**batch).loss, output.loss, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not is_torchao_available(), reason="torchao is not installed")
+@pytest.mark.parametrize("kind", ["Int8WeightOnlyConfig", "Int8DynamicActivationInt8WeightConfig"])
+def test_a_model_loads_quantised_by_torchao_and_is_saved_so(
+    tiny_model: Make, method: str, collator: SpanNERCollator, rows: Rows, tmp_path: Path, kind: str
+) -> None:
+    """With every part that a head may have; of its linear layers all weights but the model's last are 8 bits wide."""
+    model, batch = tiny_model(method, **facts_of(method).every_part), collator(rows)
+    model.save_pretrained(tmp_path)
+    settings = TorchAoConfig(getattr(importlib.import_module("torchao.quantization"), kind)())
+    loaded = AutoModel.from_pretrained(tmp_path, quantization_config=settings)
+    layers = [module for module in loaded.modules() if isinstance(module, nn.Linear)]
+    assert sum(type(layer.weight) is nn.Parameter for layer in layers) <= 1
+    with torch.no_grad():
+        output, expected = loaded(**batch), model(**batch)
+        assert output.loss.item() == pytest.approx(expected.loss.item(), rel=0.1)
+        assert loaded.candidate_spans(output, loaded.decoding()).shape[0] == len(rows)
+        loaded.save_pretrained(tmp_path / "quantised")
+        again = AutoModel.from_pretrained(tmp_path / "quantised")
+        assert again(**batch).loss.item() == pytest.approx(output.loss.item(), rel=1e-5)
+
+
+def test_linear_layers_are_quantised_dynamically(
+    tiny_model: Make, method: str, collator: SpanNERCollator, rows: Rows
+) -> None:
+    model, batch = tiny_model(method, **facts_of(method).every_part), collator(rows)
     model(**batch)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)

@@ -29,6 +29,7 @@ from hf_spanner.methods.bopn.span_vectors_bopn import (
     ReluLayer,
     ScaleLayer,
     ShiftLayer,
+    SpanLayer,
     SpanVectors,
     all_rows,
 )
@@ -220,7 +221,7 @@ class BOPNModel(SpanNERModel):
         elif isinstance(module, ScaleLayer | ShiftLayer):
             init.zeros_(module.weight)
             init.constant_(module.bias, float(isinstance(module, ScaleLayer)))
-        elif isinstance(module, ReluLayer):
+        elif isinstance(module, ReluLayer | SpanLayer):
             init.kaiming_uniform_(module.weight, nonlinearity="relu")
         elif isinstance(module, Convolution) and is_parallel:
             assert module.bias is not None

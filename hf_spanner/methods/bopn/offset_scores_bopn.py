@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from hf_spanner.core.linear_weights import LinearWeights
 from hf_spanner.methods.bopn.configuration_bopn import BOPNConfig
 from hf_spanner.methods.bopn.span_vectors_bopn import NORM_EPSILON, ReluLayer
 
@@ -74,8 +75,8 @@ class TypeConditionedTerm(nn.Module):
         return maps, nn.functional.linear(normed * self.scale + self.shift, projection)
 
 
-class OffsetOutput(nn.Linear):
-    """P, which its forward gives as it is, so that offloading fetches it; dynamic quantisation leaves it alone."""
+class OffsetOutput(LinearWeights):
+    """P, which its forward gives as it is, so that offloading fetches it."""
 
     def forward(self) -> Tensor:
         """(L, d)."""
@@ -149,10 +150,9 @@ class Convolution(nn.Conv3d):
         return self._conv_forward(table, self.weight.permute(0, 1, 4, 2, 3), self.bias)
 
 
-class OutputLayer(nn.Linear):
-    """Linear layer after the convolutions, which acts on the output of each by itself."""
+class OutputLayer(LinearWeights):
+    """Weights of the linear layer after the convolutions, which acts on the output of each by itself."""
 
     def forward(self, num_parts: int) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Its bias, and its weight cut into one part for each convolution."""
-        assert self.bias is not None
         return self.bias, self.weight.chunk(num_parts, dim=1)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from hf_spanner.core.linear_weights import LinearWeights
 from hf_spanner.methods.bopn.configuration_bopn import BOPNConfig
 
 NORM_EPSILON = 1e-6  # 1e-12 in the official code, which is 0 in half precision
@@ -77,7 +78,7 @@ class ReluLayer(nn.Linear):
     """Linear layer in front of a ReLU, a class of its own so that its initialisation can be told from others."""
 
 
-class SpanLayer(ReluLayer):
+class SpanLayer(LinearWeights):
     """W [v ; e] + b, where W acts on v and on each part of e by itself."""
 
     def forward(self, vectors: Tensor, shared: Sequence[tuple[Tensor, Tensor]] = ()) -> Tensor:

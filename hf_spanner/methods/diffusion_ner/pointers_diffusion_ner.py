@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from hf_spanner.core.linear_weights import LinearWeights
+
 # How many numbers of the (B, K, N, h) fusion of spans and words exist at a time: on a CPU as many as fit a core's
 # cache, elsewhere 64 MiB, so that few kernels are started.
 CPU_CHUNK, CHUNK = 2**19, 2**24
@@ -49,7 +51,7 @@ class WordPointer(nn.Module):
         return scores
 
 
-class PointerOutput(nn.Linear):
+class PointerOutput(LinearWeights):
     """v . ReLU(words + spans) + c: a class whose forward uses all of its weights, so that offloading fetches them."""
 
     def forward(self, words: Tensor, spans: Tensor) -> Tensor:

@@ -18,6 +18,11 @@ def perfect_scores(model: Any, words: Tensor, word_mask: Tensor, labels: Tensor)
 
 FACTS = MethodFacts(
     tiny={"biaffine_size": 16, "region_embedding_size": 4},
+    every_part={
+        "conv_style": "sequential_residual",
+        "has_type_conditioned_term": True,
+        "distance_embedding_size": 4,
+    },
     talkative={"decode_mode": "all"},
     none_bias="convolutions.output.bias",
     perfect_scores=perfect_scores,
