@@ -44,9 +44,11 @@ from hf_spanner.commands.judging import RAW, judged_model, predicted_and_gold
 from hf_spanner.commands.options import (
     add_decoding_options,
     add_judging_options,
+    add_reader_options,
     at_least_one,
     command_parser,
     given_decoding,
+    given_reading,
 )
 from hf_spanner.core.calibration import calibrated_spans, lowest_score
 from hf_spanner.core.spans import EntityLists, Span
@@ -70,10 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     config = AutoConfig.from_pretrained(given.model, **(RAW if given.raw else {}))
     calibration, settings = config.calibration, config.merge_settings()
     decoding = dict(config.decoding(given_decoding(given)))
-    ner, rows = judged_model(given.model, given.data, split=given.split, raw=True)
+    ner, rows = judged_model(given.model, given.data, given_reading(given), raw=True)
     if not given.allow_fitted_rows:
         refuse_fitted_rows(calibration, cast(Any, rows))
-    train = None if given.train is None else load_rows(given.train, split_hyphens=config.split_hyphens)
+    train = None if given.train is None else train_rows(given, config.split_hyphens)
     # raw scores of all spans that the overlaps leave
     raw_spans, gold = predicted_and_gold(ner, rows, {**decoding, "threshold": 0.0}, given.batch_size)
     landscapes = model_landscapes(given, rows, train, ner.device) if given.landscape else {}
@@ -102,13 +104,13 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = command_parser("analyze", __doc__)
     parser.add_argument("model", help="folder or Hub name of a saved model")
     parser.add_argument("data", help="file, folder or data set on the Hub, as load_rows takes it")
-    parser.add_argument("--split", help="split of a folder or of the Hub, such as test")
     parser.add_argument("--output", type=Path, required=True, help="new or empty folder for the report")
     parser.add_argument("--train", help="file of the training rows: which surfaces were seen, and a landscape's split")
     parser.add_argument("--batch-size", type=at_least_one, default=32)
     parser.add_argument("--num-examples", type=int, default=5, help="most examples of each kind of error")
     parser.add_argument("--example-seed", type=int, default=0, help="seed of their random choice")
     add_judging_options(parser)
+    add_reader_options(parser)
     parser.add_argument(
         "--landscape",
         action="store_true",
@@ -121,6 +123,12 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     if given.second_model is not None and not given.landscape:
         raise ValueError(f"second_model needs --landscape, got {given.second_model} without it")
     return given
+
+
+def train_rows(given: argparse.Namespace, split_hyphens: bool) -> Dataset:
+    """The training rows, read as the data is."""
+    reading = {name: value for name, value in given_reading(given).items() if name not in ("split", "subset")}
+    return load_rows(given.train, **reading, split_hyphens=split_hyphens)
 
 
 def calibrated(spans: EntityLists, settings: Mapping[str, Any]) -> EntityLists:

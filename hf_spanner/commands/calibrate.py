@@ -24,14 +24,14 @@ from hf_spanner.calibration.fitting import (
 )
 from hf_spanner.calibration.promises import found_gold, halves, threshold_promises
 from hf_spanner.commands.judging import judged_model, predicted_and_gold
-from hf_spanner.commands.options import at_least_one, command_parser, rate
+from hf_spanner.commands.options import add_reader_options, at_least_one, command_parser, given_reading, rate
 from hf_spanner.core.calibration import PARAMETERS, PROMISES
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Fit a calibration on a data file and save the model with it."""
     given = parsed_arguments(arguments)
-    ner, rows = judged_model(given.model, given.data, split=given.split, raw=True)
+    ner, rows = judged_model(given.model, given.data, given_reading(given), raw=True)
     model = ner.model
     if model.config.threshold:
         print(f"The model's threshold {model.config.threshold} belonged to other scores; it is now 0.")
@@ -74,7 +74,6 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = command_parser("calibrate", __doc__)
     parser.add_argument("model", help="folder or Hub name of a saved model")
     parser.add_argument("data", help="held-out rows: file, folder or data set on the Hub, as load_rows takes it")
-    parser.add_argument("--split", help="split of a folder or of the Hub, such as validation")
     parser.add_argument("--output", type=Path, required=True, help="folder for the calibrated model")
     parser.add_argument("--kind", choices=list(PARAMETERS), default="platt")
     parser.add_argument("--per-label", action="store_true", help="a map for each label that has enough predictions")
@@ -88,6 +87,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--seed", type=int, default=0, help="seed of the halves, one for the map and one for the promises"
     )
     parser.add_argument("--batch-size", type=at_least_one, default=32)
+    add_reader_options(parser)
     return parser.parse_args(arguments)
 
 

@@ -29,9 +29,11 @@ from hf_spanner.commands.judging import judged_model, predicted_and_gold
 from hf_spanner.commands.options import (
     add_decoding_options,
     add_judging_options,
+    add_reader_options,
     at_least_one,
     command_parser,
     given_decoding,
+    given_reading,
     output_file,
 )
 from hf_spanner.core.calibration import PROMISES
@@ -57,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     rows = first.rows if first.rows is not None else second.rows
     if rows is None and given.data is not None:
-        rows = load_rows(given.data, split=given.split)
+        rows = load_rows(given.data, **given_reading(given))
     check_same_rows((first, second), rows, (given.model_a, given.model_b))
     documents = [None] * len(first.gold) if rows is None else list(rows["document"])
     result = comparison(
@@ -88,7 +90,6 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("model_a", help="folder or Hub name of a saved model, or FILE.parquet#RUN of kept predictions")
     parser.add_argument("model_b", help="the same for the other model")
     parser.add_argument("data", nargs="?", help="file, folder or data set on the Hub, as load_rows takes it")
-    parser.add_argument("--split", help="split of a folder or of the Hub, such as test")
     parser.add_argument("--output", type=output_file, help="JSON file for everything")
     parser.add_argument("--batch-size", type=at_least_one, default=32)
     parser.add_argument("--num-bins", type=int, default=10, help="bins of the calibration error")
@@ -97,6 +98,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--num-examples", type=int, default=3, help="most examples of a kind")
     add_judging_options(parser)
+    add_reader_options(parser)
     add_decoding_options(parser)
     given = parser.parse_args(arguments)
     if given.data is None and not (is_saved(given.model_a) and is_saved(given.model_b)):
@@ -136,7 +138,7 @@ def saved_side(source: str) -> Side:
 def model_side(source: str, given: argparse.Namespace, decoding: Mapping[str, Any]) -> Side:
     """Predictions of a saved model, as `evaluate.py` makes them."""
     ner, rows = judged_model(
-        source, given.data, split=given.split, raw=given.raw, allow_fitted_rows=given.allow_fitted_rows
+        source, given.data, given_reading(given), raw=given.raw, allow_fitted_rows=given.allow_fitted_rows
     )
     return Side(*predicted_and_gold(ner, rows, decoding, given.batch_size), rows=rows)
 

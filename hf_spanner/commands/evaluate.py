@@ -13,9 +13,11 @@ from hf_spanner.commands.judging import judged_model, predicted_and_gold
 from hf_spanner.commands.options import (
     add_decoding_options,
     add_judging_options,
+    add_reader_options,
     at_least_one,
     command_parser,
     given_decoding,
+    given_reading,
     output_file,
 )
 from hf_spanner.core.spans import EntityLists
@@ -29,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Score a saved model on a data file."""
     given = parsed_arguments(arguments)
     ner, rows = judged_model(
-        given.model, given.data, split=given.split, raw=given.raw, allow_fitted_rows=given.allow_fitted_rows
+        given.model, given.data, given_reading(given), raw=given.raw, allow_fitted_rows=given.allow_fitted_rows
     )
     decoding = ner.model.decoding(given_decoding(given))
     documents = list(rows["document"])
@@ -62,7 +64,6 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = command_parser("evaluate", __doc__)
     parser.add_argument("model", help="folder or Hub name of a saved model")
     parser.add_argument("data", help="file, folder or data set on the Hub, as load_rows takes it")
-    parser.add_argument("--split", help="split of a folder or of the Hub, such as test")
     parser.add_argument("--output", type=output_file, help="JSON file for all scores")
     parser.add_argument("--batch-size", type=at_least_one, default=32)
     parser.add_argument("--num-bins", type=int, default=10, help="bins of the calibration error")
@@ -75,6 +76,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="also give the rows as text joined with blanks to the pipeline, which splits it into words itself",
     )
     add_judging_options(parser)
+    add_reader_options(parser)
     add_decoding_options(parser)
     return parser.parse_args(arguments)
 

@@ -16,14 +16,14 @@ RAW = {"calibration": None, "temperature": 1.0}
 
 
 def judged_model(
-    source: str, data: str, *, split: str | None, raw: bool = False, allow_fitted_rows: bool = False
+    source: str, data: str, reading: Mapping[str, Any], *, raw: bool = False, allow_fitted_rows: bool = False
 ) -> tuple[SpanNERPipeline, Any]:
     """A saved model as a pipeline, and the rows that it is judged on, split at hyphens as the model reads them.
 
     Args:
         source: Folder or Hub name of the model.
         data: File, folder or data set on the Hub, as `load_rows` takes it.
-        split: Split of a folder or of the Hub.
+        reading: Choices of `load_rows` by name, such as the split.
         raw: Leave the model's calibration and temperature out.
         allow_fitted_rows: Take also the rows that the calibration was fitted on.
 
@@ -32,7 +32,7 @@ def judged_model(
     """
     model = AutoModel.from_pretrained(source, **(RAW if raw else {}))
     ner = SpanNERPipeline(model=model, tokenizer=AutoTokenizer.from_pretrained(source))
-    rows: Any = load_rows(data, split=split, split_hyphens=model.config.split_hyphens)  # as a collection of rows
+    rows: Any = load_rows(data, **reading, split_hyphens=model.config.split_hyphens)  # as a collection of rows
     if not allow_fitted_rows:
         refuse_fitted_rows(model.config.calibration, rows)
     return ner, rows

@@ -10,6 +10,21 @@ from hf_spanner.training.recipe import plain_yaml
 
 METHOD_PARAMETERS = {name for model in METHODS.values() for name in model.config_class.decoding_parameters}
 DECODING_PARAMETERS = sorted(METHOD_PARAMETERS | set(PROMISES))
+READER_HELP = {
+    "split": "split of a folder or of the Hub, such as test",
+    "subset": "configuration of a data set on the Hub",
+    "format": "conll, jsonl, brat or parquet; by suffix if left out",
+    "scheme": "IOB1, IOB2, IOBES, BILOU, BMES, or IO for tags without prefix; detected if left out",
+    "delimiter": "of columns: tab or blank",
+    "token_column": "column of the word, from 0",
+    "tag_column": "column of the tag; the last if left out",
+    "on_error": "drop: leave malformed rows out, and count them",
+    "ill_formed": "tags that do not fit their neighbours: repair or drop",
+    "misaligned": "character spans that cut a word: drop or widen",
+    "discontinuous": "BRAT entities in pieces: split, cover, first or drop",
+    "comments": "lines of columns with # at the head of a sentence: skip all, or keep all as words",
+    "class_names": "names of classes that are given as numbers, such as '[O, B-PER, I-PER]'",
+}
 
 
 def command_parser(name: str, doc: str | None) -> argparse.ArgumentParser:
@@ -28,6 +43,19 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
             default=argparse.SUPPRESS,
             help="value in place of the model's",
         )
+
+
+def add_reader_options(parser: argparse.ArgumentParser) -> None:
+    """Add an option for each choice of the reader, with a YAML value; what is left out is None."""
+    group = parser.add_argument_group("how the data is read", "the same choices as in a recipe and in load_rows")
+    for name, description in READER_HELP.items():
+        kind = str if name in ("split", "subset") else setting
+        group.add_argument(f"--{name.replace('_', '-')}", type=kind, help=description)
+
+
+def given_reading(given: argparse.Namespace) -> dict[str, Any]:
+    """The choices of the reader that a command line gave, by name."""
+    return {name: vars(given)[name] for name in READER_HELP if vars(given)[name] is not None}
 
 
 def add_judging_options(parser: argparse.ArgumentParser) -> None:

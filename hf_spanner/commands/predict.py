@@ -3,9 +3,10 @@
 hf-spanner predict MODEL texts.txt more.jsonl.gz --output entities.jsonl
 hf-spanner predict MODEL --format text < texts.txt > entities.jsonl
 
-Each line of a `.txt` file is a text, each line of a `.jsonl` file a record with `text`, or `tokens` (words). The output
-has the record with its `entities` (characters for `text`, words for `tokens`, half-open), so it can be read as data
-again.
+Each line of a `.txt` file is a text; each line of a `.jsonl` file, or item of a JSON array, a record with `text` or
+`tokens` (words). Of any other source that `hf-spanner evaluate` reads the words are taken, and not the entities. The
+output has the record with its `entities` (characters for `text`, words for `tokens`, half-open), so it can be read as
+data again.
 """
 
 import argparse
@@ -18,15 +19,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from tqdm import tqdm
 from transformers import pipeline
 
 from hf_spanner import SpanNERPipeline
-from hf_spanner.commands.options import add_decoding_options, at_least_one, command_parser, given_decoding, output_file
+from hf_spanner.commands.options import (
+    add_decoding_options,
+    add_reader_options,
+    at_least_one,
+    command_parser,
+    given_decoding,
+    given_reading,
+    output_file,
+)
 from hf_spanner.core.pipeline_span_ner import buffers
+from hf_spanner.data.jsonl import json_records
 from hf_spanner.data.lines import decoded, text_lines
+from hf_spanner.data.policy import Reading, ReadOptions, ReadReport
+from hf_spanner.data.readers import SUFFIX_FORMATS as ROW_SUFFIXES
+from hf_spanner.data.readers import load_rows
 from hf_spanner.data.schema import Problem, words_problem
 
 SUFFIX_FORMATS = {".txt": "text", ".jsonl": "jsonl", ".json": "jsonl"}
@@ -39,7 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parsed_arguments(arguments)
     task: Any = "span-ner"  # the library's type hints know only its own tasks
     ner: Any = pipeline(task, model=given.model, batch_size=given.batch_size, **given_decoding(given))
-    records = chain.from_iterable(input_records(source, given.format) for source in given.files or ["-"])
+    reading = given_reading(given)
+    records = chain.from_iterable(input_records(source, reading) for source in given.files or ["-"])
     reach, skipped, num_done = ner.model.config.context_sentences, [], 0
     if given.resume and given.output.exists():
         skipped, records, num_done = remaining_records(records, given.output, reach)
@@ -56,8 +70,9 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Options of the command line; decoding parameters are among them only if they were given."""
     parser = command_parser("predict", __doc__)
     parser.add_argument("model", help="folder or Hub name of a saved model")
-    parser.add_argument("files", nargs="*", help=".txt or .jsonl, plain or .gz; - or nothing is standard input")
-    parser.add_argument("--format", choices=("text", "jsonl"), help="by suffix if left out; text for standard input")
+    parser.add_argument(
+        "files", nargs="*", help=".txt or .jsonl, plain or .gz, or other data; - or nothing is standard input"
+    )
     parser.add_argument("--output", type=output_file, help="file to write; standard output if left out")
     parser.add_argument(
         "--resume",
@@ -66,6 +81,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--batch-size", type=at_least_one, default=32)
     add_decoding_options(parser)
+    add_reader_options(parser)
     given = parser.parse_args(arguments)
     if given.resume and given.output is None:
         parser.error("--resume needs --output")
@@ -74,23 +90,50 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     return given
 
 
-def input_records(source: str, format: str | None) -> Iterator[Record]:
-    """Records of a file or of standard input ("-"), read one by one.
+def input_records(source: str, reading: Mapping[str, Any]) -> Iterator[Record]:
+    """Records of a file, of standard input ("-") or of any other source of rows; texts and JSON lines one by one.
+
+    Args:
+        source: As on the command line.
+        reading: Choices of the reader by name; the format may be "text", which it is for standard input.
 
     Raises:
-        ValueError: If the format is not known, or a line is malformed; the message names file, line and field.
+        ValueError: If the format is not known, a choice has no meaning for it, or a record is malformed; the message
+            names file, line and field.
     """
     path = Path(source)
     suffix = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
-    format = format or ("text" if source == "-" else SUFFIX_FORMATS.get(suffix))
-    if format is None:
-        raise ValueError(f"{source}: the suffix is none of {', '.join(SUFFIX_FORMATS)}; give --format")
+    format = reading.get("format") or ("text" if source == "-" else SUFFIX_FORMATS.get(suffix))
+    if format not in ("text", "jsonl"):
+        if format is None and path.is_file() and suffix not in ROW_SUFFIXES:
+            raise ValueError(
+                f"{source}: the suffix is none of {', '.join(SUFFIX_FORMATS | ROW_SUFFIXES)}; give --format"
+            )
+        yield from row_records(source, reading)
+        return
+    if unused := sorted(reading.keys() - {"format"}):
+        raise ValueError(f"{source}: {', '.join(unused)} must be left out for {format}, which has no such choice")
     name = "standard input" if source == "-" else source
-    for number, line in standard_lines(sys.stdin.buffer) if source == "-" else text_lines(path):
-        if format == "text":
-            yield {"text": line}
-        elif line.strip():
-            yield json_record(line, f"{name}, line {number}")
+    lines = standard_lines(sys.stdin.buffer) if source == "-" else text_lines(path)
+    if format == "text":
+        yield from ({"text": line} for _, line in lines)
+        return
+    for place, record in json_records(lines, name, Reading(ReadOptions(), ReadReport())):
+        if (problem := record_problem(record)) is not None:
+            raise ValueError(f"{place}: {problem}")
+        yield record
+
+
+def row_records(source: str, reading: Mapping[str, Any]) -> Iterator[Record]:
+    """The words of rows, and what is known of them beside their entities.
+
+    Raises:
+        ValueError: If it is standard input, or the data cannot be read.
+    """
+    if source == "-":
+        raise ValueError(f"format of standard input must be text or jsonl, got {reading['format']!r}")
+    for row in cast(Iterable[Mapping[str, Any]], load_rows(source, **reading)):
+        yield {name: value for name, value in row.items() if name != "entities" and value is not None}
 
 
 def standard_lines(file: IO[bytes]) -> Iterator[tuple[int, str]]:
@@ -101,27 +144,13 @@ def standard_lines(file: IO[bytes]) -> Iterator[tuple[int, str]]:
         yield number, decoded(line.removesuffix(b"\n").removesuffix(b"\r"), "standard input", number)
 
 
-def json_record(line: str, place: str) -> Record:
-    """The record of one line, checked.
-
-    Raises:
-        ValueError: If it is no JSON object with either `text` or `tokens`; the message names place, field and value.
-    """
-    try:
-        record = json.loads(line)
-        json.dumps(record, ensure_ascii=False).encode("utf-8")  # an escape may hold half of a character
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{place}: {Problem('JSON', 'line', line, f'one JSON object a line ({error})')}") from error
-    if not isinstance(record, dict):
-        raise ValueError(f"{place}: {Problem('JSON', 'line', line, 'one JSON object a line')}")
+def record_problem(record: Record) -> Problem | None:
+    """What is wrong with a record of JSON, or None: it must have either `text` or `tokens`."""
     if ("text" in record) == ("tokens" in record):
-        raise ValueError(f"{place}: {Problem('type', 'fields', sorted(record), 'either text or tokens')}")
-    problem = words_problem(record["tokens"]) if "tokens" in record else None
-    if "text" in record and not isinstance(record["text"], str):
-        problem = Problem("type", "text", record["text"], "a string")
-    if problem is not None:
-        raise ValueError(f"{place}: {problem}")
-    return record
+        return Problem("type", "fields", sorted(record), "either text or tokens")
+    if "tokens" in record:
+        return words_problem(record["tokens"])
+    return None if isinstance(record["text"], str) else Problem("type", "text", record["text"], "a string")
 
 
 def answered_records(ner: SpanNERPipeline, records: Sequence[Record]) -> list[Record]:

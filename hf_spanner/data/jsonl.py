@@ -4,10 +4,8 @@ import json
 import re
 from collections.abc import Iterator
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
-from hf_spanner.data.lines import text_lines
 from hf_spanner.data.policy import Reading
 from hf_spanner.data.schema import Problem
 
@@ -16,30 +14,35 @@ BLANKS = " \t\n\r"  # of JSON
 NO_BLANK = re.compile(rf"[^{BLANKS}]")
 
 
-def json_records(path: Path, reading: Reading) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Records of a file of JSON lines, read line by line, or of one array, read at once; blank lines hold none.
+def json_records(
+    numbered: Iterator[tuple[int, str]], source: str, reading: Reading
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Records of JSON lines, read line by line, or of one array, read at once; blank lines hold none.
 
     Args:
-        path: The file.
+        numbered: The lines of a file with their numbers, as `text_lines` gives them.
+        source: The file, for messages.
         reading: Options and report.
 
     Yields:
-        "file, line n" and the record; of an array, the line in which the record begins.
+        "source, line n" and the record; of an array, the line in which the record begins.
 
     Raises:
         ValueError: If a record is not a JSON object in valid Unicode, or an object in it holds a key twice, unless such
             records are dropped; if an array is broken, since nobody can tell where its next item begins.
     """
-    lines = ((number, line) for number, line in text_lines(path) if line.strip())
-    first = next(lines, None)
+    first = next(((number, line) for number, line in numbered if line.strip()), None)
     if first is None:
         return
-    items = chain([first], lines)
+    items = chain([first], numbered)
     if first[1].lstrip(BLANKS).startswith("["):
-        texts = [line for _, line in text_lines(path)]
-        items = _items("\n".join(texts), str(path)) if _is_array(texts) else items
+        lines = list(items)
+        texts = [""] * (first[0] - 1) + [line for _, line in lines]
+        items = _items("\n".join(texts), source) if _is_array(texts) else iter(lines)
     for number, text in items:
-        place = f"{path}, line {number}"
+        if not text.strip():
+            continue
+        place = f"{source}, line {number}"
         try:
             record = DECODER.decode(text)
             if "\\u" in text:  # an escape may hold half of a character, which no UTF-8 file can
@@ -65,7 +68,7 @@ def _is_array(lines: list[str]) -> bool:
     return not others
 
 
-def _items(text: str, path: str) -> Iterator[tuple[int, str]]:
+def _items(text: str, source: str) -> Iterator[tuple[int, str]]:
     """The items of a JSON array as texts, each with the number of the line in which it begins.
 
     Raises:
@@ -81,14 +84,14 @@ def _items(text: str, path: str) -> Iterator[tuple[int, str]]:
             _, end = json.JSONDecoder().raw_decode(text, start)
         except (ValueError, RecursionError) as error:
             line = text.count("\n", 0, error.pos) + 1 if isinstance(error, json.JSONDecodeError) else number
-            raise ValueError(f"{path}, line {line}: {Problem('JSON', 'array', text[start:], str(error))}") from error
+            raise ValueError(f"{source}, line {line}: {Problem('JSON', 'array', text[start:], str(error))}") from error
         yield number, text[start:end]
         end = _after_blanks(text, end)
         separator, start = text[end : end + 1], end + 1
     if separator != "]" or text[end + 1 :].strip(BLANKS):
         line = text.count("\n", 0, end) + 1
         raise ValueError(
-            f"{path}, line {line}: {Problem('JSON', 'array', text[end:], 'items with commas, and one end')}"
+            f"{source}, line {line}: {Problem('JSON', 'array', text[end:], 'items with commas, and one end')}"
         )
 
 

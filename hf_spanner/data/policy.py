@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from hf_spanner.data.schema import Entity, Problem, sorted_entities
-from hf_spanner.data.tags import AUTO, SCHEMES, SchemeGuess
+from hf_spanner.data.tags import AUTO, ROLES, SchemeGuess
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class ReadOptions:
     def __post_init__(self) -> None:
         """Refuse a choice that does not exist."""
         choices = {
-            "scheme": (AUTO, *SCHEMES),
+            "scheme": (AUTO, *ROLES),
             "delimiter": (None, *get_args(Delimiter)),
             "on_error": get_args(OnError),
             "ill_formed": get_args(IllFormed),

@@ -16,6 +16,7 @@ from hf_spanner.data.brat import brat_rows
 from hf_spanner.data.columns import column_rows
 from hf_spanner.data.hub import dataset_records
 from hf_spanner.data.jsonl import json_records
+from hf_spanner.data.lines import text_lines
 from hf_spanner.data.policy import (
     Comments,
     Delimiter,
@@ -81,7 +82,8 @@ def read_rows(
     Args:
         path: The file, plain or `.gz`, or a BRAT folder.
         format: "conll" (columns, TSV), "jsonl", "brat" or "parquet"; None goes by the suffix.
-        scheme: "IOB1", "IOB2", "IOBES", "BILOU" or "BMES"; "auto" takes what fits the first 1,000 sentences best.
+        scheme: "IOB1", "IOB2", "IOBES", "BILOU" or "BMES"; "auto" takes what fits the first 1,000 sentences best. "IO",
+            for labels without prefix as in Few-NERD, must be asked for: entities of one label that touch are one then.
         delimiter: "tab", with which words may hold blanks, or "blank"; None means "tab" for `.tsv`.
         token_column: Column of the word, from 0, negative from the last.
         tag_column: Column of the tag.
@@ -223,8 +225,8 @@ def _source_rows(
     """Rows of a file, a folder or a dataset of the Hub."""
     path = Path(source)
     if path.is_file():
-        if split is not None:
-            raise ValueError(f"split is {split!r}, allowed for one file: None")
+        if (split, subset) != (None, None):
+            raise ValueError(f"split, subset are {(split, subset)}, allowed for one file: None")
         return _file_rows(path, format, reading)
     if (path / "dataset_info.json").is_file() or (path / "dataset_dict.json").is_file():
         return _dataset_rows(_one_split(load_from_disk(path), split, str(path)), str(path), reading)
@@ -249,7 +251,8 @@ def _file_rows(path: Path, format: Format | None, reading: Reading) -> Iterator[
     if format == "conll":
         return _rows_unless_none(column_rows(path, reading), str(path), reading)
     if format == "jsonl":
-        return _rows_unless_none(record_rows(json_records(path, reading), str(path), reading), str(path), reading)
+        records = json_records(text_lines(path), str(path), reading)
+        return _rows_unless_none(record_rows(records, str(path), reading), str(path), reading)
     if format == "brat":
         return brat_rows(path, reading)
     if format == "parquet":

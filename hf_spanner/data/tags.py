@@ -1,4 +1,4 @@
-"""From tags of words (IOB1, IOB2, IOBES, BILOU, BMES) to spans and back, and the scheme that a file is written in."""
+"""From tags of words (IOB1, IOB2, IOBES, BILOU, BMES, IO) to spans and back, and the scheme of a file."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -9,6 +9,7 @@ TagPolicy = Literal["error", "repair", "drop"]
 TagSpan = tuple[int, int, str]
 
 AUTO = "auto"
+IO = "IO"  # no prefix, or always "I-": each run of one label is an entity; never detected, as any words would fit it
 OUTSIDE = "O"
 # What each prefix says of its word: it is the first of an entity, a further one, the last or the only one.
 ROLES: dict[str, dict[str, str]] = {
@@ -17,11 +18,12 @@ ROLES: dict[str, dict[str, str]] = {
     "IOBES": {"B": "first", "I": "further", "E": "last", "S": "only"},
     "BILOU": {"B": "first", "I": "further", "L": "last", "U": "only"},
     "BMES": {"B": "first", "M": "further", "E": "last", "S": "only"},
+    IO: {"I": "further"},
 }
 PREFIXES = "".join(sorted({prefix for roles in ROLES.values() for prefix in roles}))
 SUFFIX_TAG = re.compile(rf"(.+)([-_./|:])([{PREFIXES}])")
 OTHER_SEPARATOR = re.compile(rf"([{PREFIXES}])([_./|:])(.+)")
-SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
+SCHEMES: tuple[Scheme, ...] = get_args(Scheme)  # those that can be detected
 
 
 class TagProblem(NamedTuple):
@@ -58,7 +60,7 @@ def tags_to_spans(tags: Sequence[str], *, scheme: str, policy: TagPolicy = "erro
 
     Args:
         tags: "O" or prefix, "-" and label; the label may itself hold "-".
-        scheme: One of `SCHEMES`.
+        scheme: One of `SCHEMES`, or `IO`, in which two of one label that touch are one.
         policy: For tags that do not fit their neighbours. "repair" lets an orphan begin an entity, "drop" keeps only
             well-formed entities, "error" refuses.
 
@@ -84,14 +86,14 @@ def spans_to_tags(spans: Iterable[TagSpan], num_words: int, *, scheme: str) -> l
     Args:
         spans: (start, end, label) in words, half-open, any order.
         num_words: Length of the sentence.
-        scheme: One of `SCHEMES`.
+        scheme: One of `SCHEMES`, or `IO`.
 
     Returns:
         One tag per word.
 
     Raises:
-        ValueError: If two spans overlap, which tags cannot write; if a span is empty, without label or outside the
-            sentence; if the scheme does not exist.
+        ValueError: If two spans overlap, or in IO touch with one label, which tags cannot write; if a span is empty,
+            without label or outside the sentence; if the scheme does not exist.
     """
     prefixes = {role: prefix for prefix, role in _roles(scheme).items()}
     tags = [OUTSIDE] * num_words
@@ -103,6 +105,12 @@ def spans_to_tags(spans: Iterable[TagSpan], num_words: int, *, scheme: str) -> l
         if start < previous[1]:
             raise ValueError(f"spans {previous} and {span} overlap; tags hold no overlap or nesting")
         touches = start == previous[1] and label == previous[2]
+        if scheme == IO:
+            if touches:
+                raise ValueError(f"spans {previous} and {span} touch with one label, which {IO} cannot write")
+            tags[start:end] = [label] * (end - start)
+            previous = span
+            continue
         first = "further" if scheme == "IOB1" and not touches else "first"
         roles = [first] + ["further"] * (end - start - 1)
         if "last" in prefixes:
@@ -141,6 +149,8 @@ def split_tag(tag: str, scheme: str) -> tuple[str, str] | None:
     if tag == OUTSIDE:
         return "outside", ""
     prefix, _, label = tag.partition("-")
+    if scheme == IO and prefix != "I":
+        return ("further", tag) if tag.strip() and not is_tag(tag) else None
     role = _roles(scheme).get(prefix)
     return (role, label) if role and label.strip() else None
 
@@ -158,12 +168,13 @@ def unknown_tag_hint(tag: str) -> str:
         return f"; its prefix stands at the end: write {match[3]}-{match[1]}"
     if (match := OTHER_SEPARATOR.fullmatch(tag)) is not None:
         return f'; "-" must part prefix and label: write {match[1]}-{match[3]}'
-    return ""
+    return f"; scheme {IO} takes tags without prefix and reads each run of one label as an entity"
 
 
 def allowed_tags(scheme: str) -> str:
     """The tags of a scheme, for messages."""
-    return ", ".join([OUTSIDE, *(f"{prefix}-<label>" for prefix in _roles(scheme))])
+    bare = ["<label>"] if scheme == IO else []
+    return ", ".join([OUTSIDE, *bare, *(f"{prefix}-<label>" for prefix in _roles(scheme))])
 
 
 def parse_tags(tags: Sequence[str], *, scheme: str) -> ParsedTags:
@@ -215,7 +226,7 @@ def _close(parsed: ParsedTags, span: TagSpan, fits: bool, tags: Sequence[str], *
 
 def _may_begin(role: str, scheme: str, touches: bool) -> bool:
     """Whether an entity may begin with a tag of this role; in IOB1 a B- only separates two of one type that touch."""
-    if role == "outside":
+    if role == "outside" or scheme == IO:
         return True
     if scheme == "IOB1":
         return (role == "first") == touches
@@ -234,5 +245,5 @@ def _allowed_first(scheme: str, label: str) -> str:
 def _roles(scheme: str) -> dict[str, str]:
     """Prefixes of a scheme."""
     if scheme not in ROLES:
-        raise ValueError(f"scheme must be one of {list(SCHEMES)}, got {scheme!r}")
+        raise ValueError(f"scheme must be one of {list(ROLES)}, got {scheme!r}")
     return ROLES[scheme]

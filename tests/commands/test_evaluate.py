@@ -120,7 +120,7 @@ def test_intervals_are_over_documents_and_the_report_says_of_which(
     target, data = tmp_path / "scores.json", str(write_jsonl("rows.jsonl", named))
     program("evaluate").main([str(saved_model), data, "--num-resamples", "50", "--output", str(target)])
     intervals = json.loads(target.read_text(encoding="utf-8"))["intervals"]
-    ner, loaded = judged_model(str(saved_model), data, split=None)
+    ner, loaded = judged_model(str(saved_model), data, {})
     predicted, gold = predicted_and_gold(ner, loaded, {}, 32)
     assert intervals == bootstrap_intervals(
         predicted, gold, documents=[row.get("document") for row in named], num_resamples=50

@@ -1,13 +1,14 @@
 """The predictions of rows that the programs judge."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from transformers import PreTrainedTokenizerBase
 
 from hf_spanner import SpanNERModel, SpanNERPipeline
-from hf_spanner.commands.judging import predicted_and_gold
+from hf_spanner.commands.judging import judged_model, predicted_and_gold
 
 Rows = list[dict[str, Any]]
 
@@ -41,3 +42,12 @@ def test_they_are_those_of_the_pipeline_beside_the_gold(
     assert {entity["label"] for entities in predicted for entity in entities} > {"PER"}
     model.config.calibration = None
     assert predicted_and_gold(ner, rows, {}, 2)[0] != predicted
+
+
+def test_rows_are_read_with_the_choices_of_the_reader(saved_model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.tags"
+    path.write_text("#id 1\nLOC Oslo\nO rained\n", encoding="utf-8")
+    choices = {"format": "conll", "scheme": "IO", "comments": "skip", "token_column": 1, "tag_column": 0}
+    _, rows = judged_model(str(saved_model), str(path), choices)
+    assert list(rows["tokens"]) == [["Oslo", "rained"]]
+    assert list(rows["entities"]) == [[{"start": 0, "end": 1, "label": "LOC"}]]

@@ -1,18 +1,23 @@
 """Settings of inference that come from a command line."""
 
 import argparse
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from hf_spanner import METHODS
+from hf_spanner import METHODS, load_rows
 from hf_spanner.commands.options import (
+    READER_HELP,
     add_decoding_options,
     at_least_one,
     given_decoding,
+    given_reading,
     output_file,
     rate,
 )
+from hf_spanner.training.recipe import READER_FIELDS
 
 
 @pytest.mark.parametrize(
@@ -42,6 +47,21 @@ def test_values_are_checked_by_range(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "absent" / "a.json"):
         with pytest.raises(argparse.ArgumentTypeError, match=f"a folder that exists, got {path}"):
             output_file(str(path))
+
+
+@pytest.mark.parametrize("command", ["evaluate", "predict", "calibrate", "analyze", "compare"])
+def test_every_choice_of_the_reader_is_an_option_of_every_command(
+    program: Callable, command: str, tmp_path: Path
+) -> None:
+    """The names are those of recipes and of `load_rows`; what is left out is not handed on."""
+    needed = ["model", "model", "data"] if command == "compare" else ["model", "data"]
+    needed += ["--output", str(tmp_path / "new")]
+    assert given_reading(program(command).parsed_arguments(needed)) == {}
+    options = ["--split", "7", "--comments", "skip", "--token-column", "1", "--class-names", "[O, B-X]"]
+    expected = {"split": "7", "token_column": 1, "comments": "skip", "class_names": ["O", "B-X"]}
+    assert given_reading(program(command).parsed_arguments([*needed, *options])) == expected
+    assert READER_HELP.keys() == {"split", *READER_FIELDS}
+    assert READER_HELP.keys() == inspect.signature(load_rows).parameters.keys() - {"source", "split_hyphens", "report"}
 
 
 def test_every_setting_of_every_method_has_an_option() -> None:

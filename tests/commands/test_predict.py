@@ -174,25 +174,57 @@ def test_chunks_are_written_before_a_later_line_fails(
         ('{"text": "a", "tokens": ["a"]}', "fields is .*either text or tokens"),
         ('{"tokens": ["a", 3]}', r"tokens\[1\] is 3"),
         ('{"tokens": "a b"}', "tokens is 'a b'.*a list of strings"),
-        ('{"text": "\\ud800"}', "one JSON object a line .*surrogates"),
+        ('{"text": "\\ud800"}', "one JSON object a line.*surrogates"),
     ],
 )
-def test_a_malformed_line_is_named_with_its_field(predict: ModuleType, line: str, message: str) -> None:
-    with pytest.raises(ValueError, match=rf"^file\.jsonl, line 7: .*{message}"):
-        predict.json_record(line, "file.jsonl, line 7")
+def test_a_malformed_line_is_named_with_its_field(predict: ModuleType, line: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("\n" * 6 + line, encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"a\.jsonl, line 7: .*{message}"):
+        next(predict.input_records(str(tmp_path / "a.jsonl"), {}))
+
+
+def test_an_array_is_read_from_a_file_and_from_standard_input(
+    predict: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = [{"text": "Oslo", "id": "x"}, {"tokens": ["Bo"]}]
+    (tmp_path / "a.json").write_text(json.dumps(records, indent=1), encoding="utf-8")
+    assert list(predict.input_records(str(tmp_path / "a.json"), {})) == records
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(records).encode())))
+    assert list(predict.input_records("-", {"format": "jsonl"})) == records
+    (tmp_path / "a.json").write_text('[{"text": "Oslo"},\n{"text": 3}]', encoding="utf-8")
+    with pytest.raises(ValueError, match=r"a\.json, line 2: text is 3"):
+        list(predict.input_records(str(tmp_path / "a.json"), {}))
+
+
+def test_words_of_any_data_are_read_with_the_choices_of_the_reader(
+    predict: ModuleType, saved_model: Path, tmp_path: Path
+) -> None:
+    """The entities of the data are not in the output."""
+    (tmp_path / "a.conll").write_text("#id 1\nAna\tperson\nmet\tO\n\nOslo\tplace\n", encoding="utf-8")
+    options = ["--scheme", "IO", "--comments", "skip", "--output", str(tmp_path / "out.jsonl")]
+    predict.main([str(saved_model), str(tmp_path / "a.conll"), *options])
+    records = lines_of(tmp_path / "out.jsonl")
+    words = [["Ana", "met"], ["Oslo"]]
+    assert [record["tokens"] for record in records] == words
+    assert [spans(record) for record in records] == expected_entities(saved_model, words, pretokenized=True)
+    (tmp_path / "a.txt").write_text("Oslo\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"a\.txt: comments, scheme must be left out for text"):
+        next(predict.input_records(str(tmp_path / "a.txt"), {"scheme": "IO", "comments": "skip"}))
+    with pytest.raises(ValueError, match="format of standard input must be text or jsonl, got 'conll'"):
+        next(predict.input_records("-", {"format": "conll"}))
 
 
 def test_an_unknown_suffix_asks_for_the_format(predict: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("Oslo\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"a\.csv: the suffix is none of .* give --format"):
-        next(predict.input_records(str(tmp_path / "a.csv"), None))
-    assert next(predict.input_records(str(tmp_path / "a.csv"), "text")) == {"text": "Oslo"}
+    with pytest.raises(ValueError, match=r"a\.csv: the suffix is none of \.txt, .*\.conll.* give --format"):
+        next(predict.input_records(str(tmp_path / "a.csv"), {}))
+    assert next(predict.input_records(str(tmp_path / "a.csv"), {"format": "text"})) == {"text": "Oslo"}
 
 
 def test_records_are_read_as_they_are_needed(predict: ModuleType, tmp_path: Path) -> None:
     """A bad line after the first does no harm until it is reached."""
     (tmp_path / "a.jsonl").write_text('{"text": "Oslo"}\nbad\n', encoding="utf-8")
-    records = predict.input_records(str(tmp_path / "a.jsonl"), None)
+    records = predict.input_records(str(tmp_path / "a.jsonl"), {})
     assert next(records) == {"text": "Oslo"}
     with pytest.raises(ValueError, match="line 2"):
         next(records)

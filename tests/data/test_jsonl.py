@@ -1,6 +1,11 @@
 import pytest
 
-from hf_spanner.data.jsonl import json_records
+from hf_spanner.data import jsonl
+from hf_spanner.data.lines import text_lines
+
+
+def json_records(path, reading):
+    return jsonl.json_records(text_lines(path), str(path), reading)
 
 
 def written(tmp_path, data):

@@ -161,7 +161,7 @@ def test_what_is_not_there_or_not_possible_is_refused(tmp_path):
             load_rows(source)
     with pytest.raises(ValueError, match="path .*does not exist"):
         read_rows("missing.conll")
-    with pytest.raises(ValueError, match="split is 'train', allowed for one file"):
+    with pytest.raises(ValueError, match=r"split, subset are \('train', None\), allowed for one file"):
         load_rows(path, split="train")
     with pytest.raises(ValueError, match="split is 'train', allowed for one dataset: None"):
         load_rows(tagged_dataset(), split="train")
@@ -262,3 +262,22 @@ def test_rows_without_any_entity_are_told(tmp_path, caplog):
     load_rows([ROW, {"tokens": ["a"], "entities": []}])
     load_rows([])
     assert caplog.text == ""
+
+
+def test_labels_without_prefix_are_read_when_asked_for(tmp_path):
+    """As in Few-NERD, in columns and as classes of a data set; without the choice the message names it."""
+    path = tmp_path / "a.conll"
+    path.write_text("Ana\tperson-actor\nLi\tperson-actor\nmet\tO\nBo\tperson-other\n", encoding="utf-8")
+    names = ["O", "person-actor", "person-other"]
+    features = Features({"tokens": List(Value("string")), "ner_tags": List(ClassLabel(names=names))})
+    columns = {"tokens": [["Ana", "Li", "met", "Bo"]], "ner_tags": [[1, 1, 0, 2]]}
+    expected = [
+        {"start": 0, "end": 2, "label": "person-actor"},
+        {"start": 3, "end": 4, "label": "person-other"},
+    ]
+    for source in (path, Dataset.from_dict(columns, features=features)):
+        with pytest.raises(ValueError, match="tag is 'person-actor'.*; scheme IO takes tags without prefix"):
+            load_rows(source)
+        assert list(load_rows(source, scheme="IO")["entities"]) == [expected]
+    with pytest.raises(ValueError, match=r"split, subset are \(None, 'small'\), allowed for one file"):
+        load_rows(path, subset="small")

@@ -72,7 +72,8 @@ def test_labels_lose_their_edge_blanks(reading):
         ("LOC_B", "its prefix stands at the end: write B-LOC"),
         ("B_LOC", '"-" must part prefix and label: write B-LOC'),
         ("M-LOC", "a tag of another scheme"),
-        ("LOC", r"\(IOB2\)$"),
+        ("person-actor", "scheme IO takes tags without prefix"),
+        ("LOC", r"\(IOB2\); scheme IO takes tags without prefix and reads each run of one label as an entity$"),
     ],
 )
 def test_an_unknown_tag_in_another_order_or_form_is_named(tag, hint, reading):

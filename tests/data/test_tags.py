@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hf_spanner.data.tags import (
+    IO,
     OUTSIDE,
     ROLES,
     SCHEMES,
@@ -102,6 +103,33 @@ def test_a_sequence_without_problems_is_what_its_spans_write(sequence):
     rewritten = spans_to_tags(parsed.spans, len(tags), scheme=scheme)
     assert (rewritten == tags) == (not parsed.problems)
     assert (parsed.spans == parsed.well_formed) == (not parsed.problems)
+
+
+@given(st.lists(st.sampled_from(["O", "X", "art-film", "I-X"]), max_size=8))
+def test_without_prefixes_each_run_of_one_label_is_an_entity(tags):
+    runs, position = [], 0
+    for label, run in itertools.groupby(tags, key=lambda tag: tag.removeprefix("I-")):
+        start, position = position, position + len(list(run))
+        if label != OUTSIDE:
+            runs.append((start, position, label))
+    for policy in ("error", "repair", "drop"):
+        assert tags_to_spans(tags, scheme=IO, policy=policy) == runs
+    assert spans_to_tags(runs, len(tags), scheme=IO) == [tag.removeprefix("I-") for tag in tags]
+
+
+def test_without_prefixes_tags_of_other_schemes_and_touching_entities_are_refused():
+    for tag in ("B-X", "S-X", "I-", " "):
+        with pytest.raises(ValueError, match=r"allowed in IO: O, <label>, I-<label>"):
+            tags_to_spans([tag], scheme=IO)
+    assert spans_to_tags([(0, 1, "X"), (1, 2, "Y")], 2, scheme=IO) == ["X", "Y"]
+    with pytest.raises(ValueError, match="touch with one label, which IO cannot write"):
+        spans_to_tags([(0, 1, "X"), (1, 2, "X")], 2, scheme=IO)
+
+
+def test_a_scheme_without_prefixes_is_never_detected():
+    """Words in the place of tags would fit it as well."""
+    assert detect_scheme([["O", "person-actor", "person-actor"]]).scheme in SCHEMES
+    assert IO not in SCHEMES
 
 
 @given(st.lists(flat_sentences(), min_size=1, max_size=4), st.sampled_from(SCHEMES))
