@@ -113,6 +113,7 @@ def labelled_batches(
         label2id,
         window_size=reader.window_size,
         max_word_tokens=reader.window_overlap,
+        word_features=model.config.word_features,
     )
     batches = [collator(windows.windows[first : first + batch_size]) for first in range(0, len(windows), batch_size)]
     return windows, [{name: value.to(model.device) for name, value in batch.items()} for batch in batches]

@@ -29,6 +29,7 @@ from hf_spanner.core.field_rules import (
     in_words,
 )
 from hf_spanner.core.text_encoder import encoder_class
+from hf_spanner.core.word_features import WordFeatures
 
 logger = logging.get_logger(__name__)
 
@@ -59,6 +60,8 @@ class SpanNERConfig(CheckedFields, PreTrainedConfig):
 
     # Words and windows
     pooling: Pooling = "mean"  # how the tokens of a word become its vector
+    # What is added to a word's vector for how it is written, which an encoder that lower-cases its input does not see
+    word_features: WordFeatures = "none"
     lstm_layers: LSTMLayers = 0  # layers of a BiLSTM over the words; 0 is none
     lstm_size: Size = 200  # width of its output, both directions together; even
     lstm_dropout: Rate = 0.5  # dropout on its input

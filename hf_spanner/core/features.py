@@ -4,11 +4,14 @@ import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from itertools import chain, pairwise
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 from transformers.utils import logging
+
+from hf_spanner.core.word_features import WordFeatures, word_features
 
 logger = logging.get_logger(__name__)
 
@@ -16,10 +19,14 @@ SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class TokenizedWords(NamedTuple):
-    """Token ids of one text; word w has `ids[bounds[w]:bounds[w + 1]]`, which may be empty."""
+    """Token ids of one text; word w has `ids[bounds[w]:bounds[w + 1]]`, which may be empty.
+
+    `features` are those of the words themselves, by the name of the model's input, each with a row for each word.
+    """
 
     ids: list[int]
     bounds: list[int]
+    features: Mapping[str, np.ndarray] = MappingProxyType({})
 
 
 class Window(NamedTuple):
@@ -41,12 +48,15 @@ class WordTokenizer:
     Args:
         tokenizer: A fast tokenizer.
         max_word_tokens: Tokens kept of one word; more are counted and reported.
+        word_features: Features of the words themselves that the model reads.
 
     Raises:
         ValueError: If the tokenizer is not a fast one.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, max_word_tokens: int) -> None:
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, max_word_tokens: int, word_features: WordFeatures = "none"
+    ) -> None:
         if not (isinstance(tokenizer, PreTrainedTokenizerBase) and tokenizer.is_fast):
             raise ValueError(f"a fast tokenizer is needed to align words with tokens, got {type(tokenizer).__name__}")
         attributes = cast(Any, tokenizer)  # the base class does not declare those of fast tokenizers
@@ -54,7 +64,7 @@ class WordTokenizer:
         self.backend.no_truncation()
         self.backend.no_padding()
         self.backend.encode_special_tokens = True
-        self.max_word_tokens = max_word_tokens
+        self.max_word_tokens, self.word_features = max_word_tokens, word_features
         self.unknown: int | None = attributes.unk_token_id
         self.pad_token_id: int = 0 if attributes.pad_token_id is None else attributes.pad_token_id
         self.num_ids = max(len(tokenizer), 1 + max(attributes.added_tokens_decoder, default=-1))
@@ -104,12 +114,12 @@ class WordTokenizer:
         bounds = [0]
         for count in counts:
             bounds.append(bounds[-1] + count)
-        return TokenizedWords(ids, bounds)
+        return TokenizedWords(ids, bounds, word_features(words, self.word_features))
 
     def feature(
         self, text: TokenizedWords, window: Window, left: Sequence[int] = (), right: Sequence[int] = ()
-    ) -> dict[str, list[int]]:
-        """One window as unpadded `input_ids` and `word_index`, with context tokens on both sides.
+    ) -> dict[str, Any]:
+        """One window as unpadded inputs, with context tokens on both sides.
 
         Args:
             text: The whole text.
@@ -118,13 +128,18 @@ class WordTokenizer:
             right: Token ids read after them, index 0.
 
         Returns:
-            `input_ids` and `word_index` (1 + word within the window, 0 for special and context tokens).
+            `input_ids` and `word_index` (1 + word within the window, 0 for special and context tokens), lists of
+            integers, and the features of the window's words, arrays with a row for each.
         """
         bounds = text.bounds[window.first_word : window.first_word + window.num_words + 1]
         tokens = text.ids[bounds[0] : bounds[-1]]
         index = list(chain.from_iterable([word] * (b - a) for word, (a, b) in enumerate(pairwise(bounds), start=1)))
         before, after = [*self.prefix, *left], [*right, *self.suffix]
-        return {"input_ids": [*before, *tokens, *after], "word_index": [0] * len(before) + index + [0] * len(after)}
+        return {
+            "input_ids": [*before, *tokens, *after],
+            "word_index": [0] * len(before) + index + [0] * len(after),
+            **{name: rows[window.first_word :][: window.num_words] for name, rows in text.features.items()},
+        }
 
 
 def plan_windows(bounds: Sequence[int], window_size: int, window_overlap: int) -> list[Window]:
@@ -153,10 +168,8 @@ def plan_windows(bounds: Sequence[int], window_size: int, window_overlap: int) -
         first = min(max(shared, first + 1), end)
 
 
-def pad_features(
-    features: Sequence[Mapping[str, Sequence[int]]], num_words: Sequence[int], pad_id: int
-) -> dict[str, np.ndarray]:
-    """Padded batch of windows with the four input keys of the model.
+def pad_features(features: Sequence[Mapping[str, Any]], num_words: Sequence[int], pad_id: int) -> dict[str, np.ndarray]:
+    """Padded batch of windows with the inputs of the model.
 
     Args:
         features: Windows as `WordTokenizer.feature` makes them.
@@ -164,7 +177,8 @@ def pad_features(
         pad_id: The tokenizer's padding id.
 
     Returns:
-        `input_ids`, `attention_mask`, `word_index` (B, T) long and `word_mask` (B, N) bool, N at least 1.
+        `input_ids`, `attention_mask`, `word_index` (B, T) long and `word_mask` (B, N) bool, N at least 1; where windows
+        have them, `word_shapes` (B, N) long and `word_characters` (B, N, 16) long, padded with 0.
     """
     shape = (len(features), max(len(feature["input_ids"]) for feature in features))
     input_ids = np.full(shape, pad_id, dtype=np.int64)
@@ -177,9 +191,14 @@ def pad_features(
         attention_mask[row, :length] = 1
         word_index[row, :length] = feature["word_index"]
         word_mask[row, feature["word_index"]] = True
-    return {
+    batch = {
         "input_ids": input_ids,
         "attention_mask": attention_mask,
         "word_index": word_index,
         "word_mask": word_mask[:, 1:].copy(),
     }
+    for name in [name for name in features[0] if name not in batch]:
+        batch[name] = np.zeros((*batch["word_mask"].shape, *features[0][name].shape[1:]), dtype=np.int64)
+        for table, feature in zip(batch[name], features, strict=True):
+            table[: len(feature[name])] = feature[name]
+    return batch

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import initialization as init
 from transformers.initialization import no_init_weights
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.generic import ModelOutput, can_return_tuple
@@ -27,7 +28,7 @@ from hf_spanner.core.pipeline_span_ner import SpanNERPipeline
 from hf_spanner.core.prediction import CandidateFunction, merge_windows
 from hf_spanner.core.spans import Limits, Span, legal_gold
 from hf_spanner.core.text_encoder import load_encoder, load_encoder_config
-from hf_spanner.core.word_encoder import WordEncoder
+from hf_spanner.core.word_encoder import WordEncoder, ZeroEmbedding, ZeroLayer
 
 TOTAL = "total_"
 
@@ -89,6 +90,8 @@ class SpanNERModel(PreTrainedModel):
         inputs_embeds: Tensor | None = None,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
+        word_shapes: Tensor | None = None,
+        word_characters: Tensor | None = None,
     ) -> SpanNEROutput:
         """Scores of spans, and the loss where gold is given.
 
@@ -103,6 +106,8 @@ class SpanNERModel(PreTrainedModel):
             inputs_embeds: (B, T, H) vectors for the encoder in place of those of `input_ids`.
             output_attentions: Give out the encoder's attention weights; None is the configuration's choice.
             output_hidden_states: Give out the states of all layers of the encoder; None is the configuration's choice.
+            word_shapes: (B, N) long shapes of the words; read where `word_features` says so, and so are the next.
+            word_characters: (B, N, 16) long characters of the words.
 
         Returns:
             The method's output; where `return_dict`, here or in the configuration, is False, a tuple of what is set.
@@ -122,6 +127,8 @@ class SpanNERModel(PreTrainedModel):
             attention_mask,
             word_index,
             word_mask,
+            word_shapes=word_shapes,
+            word_characters=word_characters,
             inputs_embeds=inputs_embeds,
             output_attentions=self.config.output_attentions if output_attentions is None else output_attentions,
             output_hidden_states=(
@@ -140,8 +147,20 @@ class SpanNERModel(PreTrainedModel):
     def encode(
         self, input_ids: Tensor | None, attention_mask: Tensor, word_index: Tensor, word_mask: Tensor, **asked: Any
     ) -> BaseModelOutput:
-        """(B, N, D) vectors of the words as `last_hidden_state`, and what else `WordEncoder.embed` is asked for."""
+        """(B, N, D) vectors of the words as `last_hidden_state`, and what else `WordEncoder.embed` is asked for.
+
+        The features of words come among what is asked; a method that does not hand it on takes them out.
+        """
         return self.word_encoder(input_ids, attention_mask, word_index, word_mask, **asked)
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        """Initialisation as in the library, except of what starts at 0."""
+        super()._init_weights(module)
+        if isinstance(module, ZeroEmbedding | ZeroLayer):
+            init.zeros_(module.weight)
+        if isinstance(module, ZeroLayer):
+            init.zeros_(module.bias)
 
     def get_input_embeddings(self) -> nn.Module:
         """The encoder's table of tokens."""
@@ -202,7 +221,7 @@ class SpanNERModel(PreTrainedModel):
             decoding: Settings of inference by name, which override the configuration's.
 
         Returns:
-            A function from the four inputs as numpy arrays to (B, K, 4) float32; it runs on the model's device.
+            A function from the inputs as numpy arrays to (B, K, 4) float32; it runs on the model's device.
 
         Raises:
             ValueError: If a decoding setting is unknown or out of range.

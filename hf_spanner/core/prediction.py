@@ -21,7 +21,8 @@ from hf_spanner.core.spans import Span
 
 logger = logging.get_logger(__name__)
 
-# From `input_ids`, `attention_mask`, `word_index` (B, T) and `word_mask` (B, N) to (B, K, 4) packed candidates.
+# From `input_ids`, `attention_mask`, `word_index` (B, T), `word_mask` (B, N) and the features of words that the model
+# reads, to (B, K, 4) packed candidates.
 CandidateFunction = Callable[[dict[str, np.ndarray]], np.ndarray]
 
 TOKENIZED_AT_ONCE = 1024  # texts, whose encodings take far more memory than their ids
@@ -49,7 +50,8 @@ class TextReader:
 
     Args:
         tokenizer: The model's fast tokenizer.
-        config: `window_size`, `window_overlap` and `context_sentences` of the model, and the sizes of its encoder.
+        config: `window_size`, `window_overlap`, `context_sentences` and `word_features` of the model, and the sizes of
+            its encoder.
 
     Raises:
         ValueError: If tokenizer and encoder do not fit, see `check_tokenizer`.
@@ -58,7 +60,7 @@ class TextReader:
     def __init__(self, tokenizer: PreTrainedTokenizerBase, config: SpanNERConfig) -> None:
         self.window_size, self.window_overlap = cast(int, config.window_size), cast(int, config.window_overlap)
         self.context_sentences = config.context_sentences
-        self.word_tokenizer = WordTokenizer(tokenizer, self.window_overlap)
+        self.word_tokenizer = WordTokenizer(tokenizer, self.window_overlap, config.word_features)
         check_tokenizer(self.word_tokenizer, config)
 
     def texts(
@@ -109,7 +111,7 @@ class TextReader:
         return left[len(left) - num_left :], right[: room - num_left]
 
     def batch(self, windows: Sequence[tuple[ReadableText, Window]]) -> dict[str, np.ndarray]:
-        """The padded inputs of some windows: `input_ids`, `attention_mask`, `word_index` and `word_mask`."""
+        """The padded inputs of some windows, as from `pad_features`."""
         features = [self.word_tokenizer.feature(text.tokens, window, text.left, text.right) for text, window in windows]
         return pad_features(features, [window.num_words for _, window in windows], self.word_tokenizer.pad_token_id)
 

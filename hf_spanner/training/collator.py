@@ -9,12 +9,15 @@ from transformers import PreTrainedTokenizerBase
 
 from hf_spanner.core.features import Window, WordTokenizer, pad_features
 from hf_spanner.core.spans import PADDING
+from hf_spanner.core.word_features import WordFeatures
 
 WINDOW_COLUMNS = ("row", "first_word", "num_words", "num_windows")
 
 
 class SpanNERCollator:
     """Rows of one window each -> `input_ids`, `attention_mask`, `word_index`, `word_mask`, `labels`.
+
+    A model that reads `word_features` also gets `word_shapes` and `word_characters`.
 
     A row has `tokens` (words) and `entities`; window rows of the trainer also have `left_context` and `right_context`
     (token ids), and `row`, `first_word`, `num_words`, `num_windows` (handed on as `windows`, (B, 4) long). Rows without
@@ -25,6 +28,7 @@ class SpanNERCollator:
         label2id: Index of each label.
         window_size: Most tokens of a row, special tokens not counted.
         max_word_tokens: Most tokens read of one word.
+        word_features: Features of the words themselves that the model reads.
     """
 
     def __init__(
@@ -34,8 +38,9 @@ class SpanNERCollator:
         *,
         window_size: int = 510,
         max_word_tokens: int = 127,
+        word_features: WordFeatures = "none",
     ) -> None:
-        self.word_tokenizer = WordTokenizer(tokenizer, max_word_tokens)
+        self.word_tokenizer = WordTokenizer(tokenizer, max_word_tokens, word_features)
         self.label2id = dict(label2id)
         self.window_size = window_size
 

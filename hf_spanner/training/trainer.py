@@ -35,7 +35,8 @@ from hf_spanner.training.windows import EvaluationWindows, lasting_rows, trainin
 logger = logging.get_logger(__name__)
 
 Rows = Iterable[Mapping[str, Any]]
-READING_FIELDS = ("label2id", "window_size", "window_overlap", "context_sentences")  # what windows and batches rest on
+# what windows and batches rest on
+READING_FIELDS = ("label2id", "window_size", "window_overlap", "context_sentences", "word_features")
 
 
 class SpanNERTrainer(LibraryTrainer):
@@ -125,6 +126,7 @@ class SpanNERTrainer(LibraryTrainer):
                 reading["label2id"],
                 window_size=reading["window_size"],
                 max_word_tokens=reading["window_overlap"],
+                word_features=reading["word_features"],
             )
             self._windows = None if self._rows is None else self._training_windows(self._rows, model)
             self._kept_windows = []
