@@ -32,6 +32,14 @@ def without_dropout(model: SpanNERModel) -> SpanNERModel:
     return model
 
 
+def with_loud_features(model: SpanNERModel) -> SpanNERModel:
+    """Give the vectors of the words' features random weights, with which they change every score."""
+    torch.manual_seed(3)
+    for parameter in model.word_encoder.word_features.parameters():
+        nn.init.normal_(parameter)
+    return model
+
+
 def trained(
     model: SpanNERModel, tokenizer: PreTrainedTokenizerBase, rows: Rows, folder: Path, **arguments: Any
 ) -> SpanNERTrainer:

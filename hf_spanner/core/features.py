@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from itertools import chain, pairwise
-from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -26,7 +25,7 @@ class TokenizedWords(NamedTuple):
 
     ids: list[int]
     bounds: list[int]
-    features: Mapping[str, np.ndarray] = MappingProxyType({})
+    features: Mapping[str, np.ndarray] = {}
 
 
 class Window(NamedTuple):
