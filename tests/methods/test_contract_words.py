@@ -25,9 +25,20 @@ def collator(tokenizer: PreTrainedTokenizerBase) -> SpanNERCollator:
 
 
 @pytest.fixture
-def loud(tiny_model: Make, method: str) -> SpanNERModel:
-    """A model that finds entities, in which the features of a word change every score."""
-    return with_loud_features(tiny_model(method, word_features=BOTH, **facts_of(method).talkative))
+def make_loud(tiny_model: Make, method: str) -> Make:
+    """Makes a model that finds entities, in which the features of a word change every score."""
+
+    def make(**fields: Any) -> SpanNERModel:
+        model = with_loud_features(tiny_model(method, word_features=BOTH, **facts_of(method).talkative, **fields))
+        model.get_parameter(facts_of(method).none_bias).data[-1] = -10.0
+        return model
+
+    return make
+
+
+@pytest.fixture
+def loud(make_loud: Make) -> SpanNERModel:
+    return make_loud()
 
 
 def lowered(row: dict[str, Any]) -> dict[str, Any]:
@@ -76,11 +87,10 @@ def test_a_sentence_has_the_same_candidates_alone_and_in_a_batch(
 
 
 def test_pipeline_and_trainer_read_the_features_of_text_words_windows_and_context(
-    tiny_model: Make, method: str, tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+    make_loud: Make, tokenizer: PreTrainedTokenizerBase, tmp_path: Path
 ) -> None:
     """Each entity is found by both with equal scores, and lower case changes some."""
-    fields = {"window_size": 20, "window_overlap": 8, "context_sentences": 1, **facts_of(method).talkative}
-    model = with_loud_features(tiny_model(method, word_features=BOTH, **fields))
+    model = make_loud(window_size=20, window_overlap=8, context_sentences=1)
     rows = [{**long_row(length), "document": "d"} for length in (5, 5, 40)]
     trainer = trained(model, tokenizer, rows[:1], tmp_path, max_steps=1, learning_rate=0.0, head_learning_rate=0.0)
     expected = [
@@ -116,7 +126,8 @@ def test_training_moves_the_vectors_from_zero_and_they_are_saved(
         trained(model, tokenizer, rows, tmp_path, max_steps=2)
     else:
         collator = SpanNERCollator(tokenizer, model.config.label2id, word_features=model.config.word_features)
-        args = TrainingArguments(str(tmp_path), max_steps=2, save_strategy="no", learning_rate=1e-3, **QUIET)
+        settings = {"max_steps": 2, "save_strategy": "no", "remove_unused_columns": False, **QUIET}
+        args = TrainingArguments(str(tmp_path), learning_rate=1e-3, **settings)
         Trainer(model=model, args=args, data_collator=collator, train_dataset=rows).train()
     assert features.shapes.weight.any()
     assert features.output.weight.any()
