@@ -63,7 +63,8 @@ class WordTokenizer:
         self.backend.no_truncation()
         self.backend.no_padding()
         self.backend.encode_special_tokens = True
-        self.max_word_tokens, self.word_features = max_word_tokens, word_features
+        self.max_word_tokens = max_word_tokens
+        self.word_features: WordFeatures = word_features
         self.unknown: int | None = attributes.unk_token_id
         self.pad_token_id: int = 0 if attributes.pad_token_id is None else attributes.pad_token_id
         self.num_ids = max(len(tokenizer), 1 + max(attributes.added_tokens_decoder, default=-1))

@@ -130,10 +130,7 @@ class SpanNERModel(PreTrainedModel):
             word_shapes=word_shapes,
             word_characters=word_characters,
             inputs_embeds=inputs_embeds,
-            output_attentions=self.config.output_attentions if output_attentions is None else output_attentions,
-            output_hidden_states=(
-                self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
-            ),
+            **self._asked(output_attentions=output_attentions, output_hidden_states=output_hidden_states),
         )
         words = cast(Tensor, encoded.last_hidden_state)  # (B, N, D)
         output = self.score_spans(words, word_mask, labels, self.decoding(decoding))
@@ -143,6 +140,10 @@ class SpanNERModel(PreTrainedModel):
             output.loss_parts = {name: values.detach() for name, values in parts.items()}
             output.loss = losses.sum() / (len(losses) if num_items_in_batch is None else num_items_in_batch)
         return output
+
+    def _asked(self, **given: bool | None) -> dict[str, bool]:
+        """What to give out beside the scores, by name; None is the configuration's choice."""
+        return {name: getattr(self.config, name) if choice is None else choice for name, choice in given.items()}
 
     def encode(
         self, input_ids: Tensor | None, attention_mask: Tensor, word_index: Tensor, word_mask: Tensor, **asked: Any
