@@ -154,15 +154,6 @@ class SpanNERModel(PreTrainedModel):
         """
         return self.word_encoder(input_ids, attention_mask, word_index, word_mask, **asked)
 
-    @torch.no_grad()
-    def _init_weights(self, module: nn.Module) -> None:
-        """Initialisation as in the library, except of what starts at 0."""
-        super()._init_weights(module)
-        if isinstance(module, ZeroEmbedding | ZeroLayer):
-            init.zeros_(module.weight)
-        if isinstance(module, ZeroLayer):
-            init.zeros_(module.bias)
-
     def get_input_embeddings(self) -> nn.Module:
         """The encoder's table of tokens."""
         return self.word_encoder.encoder.get_input_embeddings()
@@ -171,9 +162,14 @@ class SpanNERModel(PreTrainedModel):
         """Give the encoder another table of tokens."""
         self.word_encoder.encoder.set_input_embeddings(value)
 
+    @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        """First values as in the library, where weights shaped as a linear layer's count as one's."""
+        """First values as in the library, where weights shaped as a linear layer's count as one's; or 0."""
         super()._init_weights(module.as_layer() if isinstance(module, LinearWeights) else module)
+        if isinstance(module, ZeroEmbedding | ZeroLayer):
+            init.zeros_(module.weight)
+        if isinstance(module, ZeroLayer):
+            init.zeros_(module.bias)
 
     def score_spans(
         self, words: Tensor, word_mask: Tensor, labels: Tensor | None, decoding: Mapping[str, Any]
