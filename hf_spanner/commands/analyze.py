@@ -45,10 +45,12 @@ from hf_spanner.commands.options import (
     add_decoding_options,
     add_judging_options,
     add_reader_options,
+    add_trust_option,
     at_least_one,
     command_parser,
     given_decoding,
     given_reading,
+    trust_encoders,
 )
 from hf_spanner.core.calibration import calibrated_spans, lowest_score
 from hf_spanner.core.spans import EntityLists, Span
@@ -66,6 +68,7 @@ HUNDREDTHS = [step / 100 for step in range(101)]
 def main(arguments: Sequence[str] | None = None) -> None:
     """Analyse a saved model on a data file."""
     given = parsed_arguments(arguments)
+    trust_encoders(given, given.model, given.second_model)
     if given.output.exists() and (not given.output.is_dir() or any(given.output.iterdir())):
         raise ValueError(f"output must be a new or an empty folder, got {given.output}")
     curves = training_curves(given.model)
@@ -111,6 +114,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--example-seed", type=int, default=0, help="seed of their random choice")
     add_judging_options(parser)
     add_reader_options(parser)
+    add_trust_option(parser)
     parser.add_argument(
         "--landscape",
         action="store_true",

@@ -24,13 +24,22 @@ from hf_spanner.calibration.fitting import (
 )
 from hf_spanner.calibration.promises import found_gold, halves, threshold_promises
 from hf_spanner.commands.judging import judged_model, predicted_and_gold
-from hf_spanner.commands.options import add_reader_options, at_least_one, command_parser, given_reading, rate
+from hf_spanner.commands.options import (
+    add_reader_options,
+    add_trust_option,
+    at_least_one,
+    command_parser,
+    given_reading,
+    rate,
+    trust_encoders,
+)
 from hf_spanner.core.calibration import PARAMETERS, PROMISES
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Fit a calibration on a data file and save the model with it."""
     given = parsed_arguments(arguments)
+    trust_encoders(given, given.model)
     ner, rows = judged_model(given.model, given.data, given_reading(given), raw=True)
     model = ner.model
     if model.config.threshold:
@@ -88,6 +97,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--batch-size", type=at_least_one, default=32)
     add_reader_options(parser)
+    add_trust_option(parser)
     return parser.parse_args(arguments)
 
 

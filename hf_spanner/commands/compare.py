@@ -10,6 +10,7 @@ with two of them DATA only adds documents and texts.
 import argparse
 import json
 from collections.abc import Mapping, Sequence
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,11 +31,13 @@ from hf_spanner.commands.options import (
     add_decoding_options,
     add_judging_options,
     add_reader_options,
+    add_trust_option,
     at_least_one,
     command_parser,
     given_decoding,
     given_reading,
     output_file,
+    trust_encoders,
 )
 from hf_spanner.core.calibration import PROMISES
 from hf_spanner.core.spans import EntityLists
@@ -52,6 +55,7 @@ class Side(NamedTuple):
 def main(arguments: Sequence[str] | None = None) -> None:
     """Compare two models on a data file."""
     given = parsed_arguments(arguments)
+    trust_encoders(given, *filterfalse(is_saved, (given.model_a, given.model_b)))
     decoding = decoding_of_sources((given.model_a, given.model_b), given_decoding(given))
     first, second = (
         saved_side(source) if is_saved(source) else model_side(source, given, decoding[source])
@@ -99,6 +103,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--num-examples", type=int, default=3, help="most examples of a kind")
     add_judging_options(parser)
     add_reader_options(parser)
+    add_trust_option(parser)
     add_decoding_options(parser)
     given = parser.parse_args(arguments)
     if given.data is None and not (is_saved(given.model_a) and is_saved(given.model_b)):

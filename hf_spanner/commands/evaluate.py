@@ -14,11 +14,13 @@ from hf_spanner.commands.options import (
     add_decoding_options,
     add_judging_options,
     add_reader_options,
+    add_trust_option,
     at_least_one,
     command_parser,
     given_decoding,
     given_reading,
     output_file,
+    trust_encoders,
 )
 from hf_spanner.core.spans import EntityLists
 from hf_spanner.core.words import surface_offsets
@@ -30,6 +32,7 @@ from hf_spanner.training.model_card import bin_table, label_table
 def main(arguments: Sequence[str] | None = None) -> None:
     """Score a saved model on a data file."""
     given = parsed_arguments(arguments)
+    trust_encoders(given, given.model)
     ner, rows = judged_model(
         given.model, given.data, given_reading(given), raw=given.raw, allow_fitted_rows=given.allow_fitted_rows
     )
@@ -77,6 +80,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     add_judging_options(parser)
     add_reader_options(parser)
+    add_trust_option(parser)
     add_decoding_options(parser)
     return parser.parse_args(arguments)
 

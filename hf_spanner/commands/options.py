@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_spanner.core.calibration import PROMISES
+from hf_spanner.core.own_encoders import register_saved_encoder
 from hf_spanner.methods import METHODS
 from hf_spanner.training.recipe import plain_yaml
 
@@ -43,6 +44,21 @@ def add_decoding_options(parser: argparse.ArgumentParser) -> None:
             default=argparse.SUPPRESS,
             help="value in place of the model's",
         )
+
+
+def add_trust_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that `trust_encoders` follows."""
+    parser.add_argument(
+        "--trust-remote-code",
+        action="store_true",
+        help="run the code that lies in a saved model for an encoder of its own; read it first",
+    )
+
+
+def trust_encoders(given: argparse.Namespace, *models: str | None) -> None:
+    """Where the command line trusts them, run the code of the encoders of some models, so that they can be loaded."""
+    for model in filter(None, models) if given.trust_remote_code else ():
+        register_saved_encoder(model, {})
 
 
 def add_reader_options(parser: argparse.ArgumentParser) -> None:

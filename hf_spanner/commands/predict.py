@@ -28,11 +28,13 @@ from hf_spanner import SpanNERPipeline
 from hf_spanner.commands.options import (
     add_decoding_options,
     add_reader_options,
+    add_trust_option,
     at_least_one,
     command_parser,
     given_decoding,
     given_reading,
     output_file,
+    trust_encoders,
 )
 from hf_spanner.core.pipeline_span_ner import buffers
 from hf_spanner.data.jsonl import json_records
@@ -50,6 +52,7 @@ Record = dict[str, Any]
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write the entities of all texts."""
     given = parsed_arguments(arguments)
+    trust_encoders(given, given.model)
     task: Any = "span-ner"  # the library's type hints know only its own tasks
     ner: Any = pipeline(task, model=given.model, batch_size=given.batch_size, **given_decoding(given))
     reading = given_reading(given)
@@ -82,6 +85,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--batch-size", type=at_least_one, default=32)
     add_decoding_options(parser)
     add_reader_options(parser)
+    add_trust_option(parser)
     given = parser.parse_args(arguments)
     if given.resume and given.output is None:
         parser.error("--resume needs --output")

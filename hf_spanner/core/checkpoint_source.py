@@ -8,12 +8,18 @@ from importlib.util import resolve_name
 from pathlib import Path
 from types import MappingProxyType
 
+from transformers import PreTrainedConfig
+
+from hf_spanner.core.own_encoders import own_classes, shipped_encoder
+
 PACKAGE = "hf_spanner"
 SHIPPED_FOLDERS = ("core", "methods")
 
 
-def write_source(module_name: str, folder: str | Path) -> list[str]:
+def write_source(module_name: str, folder: str | Path, encoder: PreTrainedConfig | None = None) -> list[str]:
     """Write the file of an imported module, and of every module it needs of its own package or ours, into a folder.
+
+    The same goes for the code of an encoder that the library does not have.
 
     Files lie flat, since the loader of custom code follows only imports within one folder; so import lines of ours
     become relative to the folder and nothing else changes.
@@ -21,23 +27,24 @@ def write_source(module_name: str, folder: str | Path) -> list[str]:
     Args:
         module_name: Name of the module that defines the model.
         folder: An existing folder.
+        encoder: Configuration of the encoder.
 
     Returns:
         Names of the files written, sorted.
 
     Raises:
-        ValueError: If the source cannot be shipped, see `flat_sources`.
+        ValueError: If the source cannot be shipped, see `shipped_sources`.
     """
-    sources = flat_sources(module_name)
+    sources = shipped_sources(module_name, encoder)
     for name, text in sources.items():
         (Path(folder) / name).write_text(text, encoding="utf-8")
     return sorted(sources)
 
 
-def check_source(model_class: type) -> None:
+def check_source(model_class: type, encoder: PreTrainedConfig | None) -> None:
     """Raise a ValueError if no checkpoint can hold the source of a class: better before training than after it."""
     module_name, name = model_class.__module__, model_class.__qualname__
-    if module_name.startswith(f"{PACKAGE}."):
+    if module_name.startswith(f"{PACKAGE}.") and (encoder is None or own_classes(encoder) is None):
         return
     if module_name in ("__main__", "__mp_main__"):
         raise ValueError(
@@ -46,7 +53,24 @@ def check_source(model_class: type) -> None:
         )
     if "." in name:
         raise ValueError(f"{name} must stand at the top level of its module, where a checkpoint's loader finds it")
-    flat_sources(module_name)
+    shipped_sources(module_name, encoder)
+
+
+def shipped_sources(module_name: str, encoder: PreTrainedConfig | None) -> dict[str, str]:
+    """Text by file name of everything that loads a model and its encoder without this package.
+
+    Raises:
+        ValueError: If the encoder's code has a file with a name of ours, and as in `flat_sources`.
+    """
+    sources = dict(flat_sources(module_name))
+    classes = None if encoder is None else own_classes(encoder)
+    for encoder_class in classes or ():
+        for name, text in flat_sources(encoder_class.__module__).items():
+            if sources.setdefault(name, text) != text:
+                raise ValueError(f"the encoder's code has a file {name}, and so has every saved model: rename it")
+    if classes is not None:
+        sources["shipped_encoder.py"] = shipped_encoder(*classes)
+    return sources
 
 
 @cache

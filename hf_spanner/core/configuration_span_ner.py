@@ -28,6 +28,7 @@ from hf_spanner.core.field_rules import (
     admits,
     in_words,
 )
+from hf_spanner.core.own_encoders import named_config, register_saved_encoder
 from hf_spanner.core.text_encoder import encoder_class
 from hf_spanner.core.word_features import WordFeatures
 
@@ -102,6 +103,8 @@ class SpanNERConfig(CheckedFields, PreTrainedConfig):
         encoder = self.encoder_config
         if encoder is not None and not isinstance(encoder, dict | PreTrainedConfig):
             raise ValueError(f"encoder_config must be a configuration or a dict of its values, got {encoder!r:.200}")
+        if isinstance(encoder, dict):
+            self.encoder_config = named_config(encoder)
         try:
             super().__post_init__(**kwargs)
         except StrictDataclassError as error:  # of the encoder: the fields here have rules of their own
@@ -130,6 +133,13 @@ class SpanNERConfig(CheckedFields, PreTrainedConfig):
         self._check_relations()
 
     @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **kwargs: Any) -> Any:
+        """As in the base class; with `trust_remote_code` the code of an encoder that lies in the folder is run."""
+        if kwargs.pop("trust_remote_code", False):
+            register_saved_encoder(pretrained_model_name_or_path, kwargs)
+        return super().from_pretrained(pretrained_model_name_or_path, **kwargs)
+
+    @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
         """As in the base class; labels and fields given beside the file are checked as the file's own are."""
         given = {name: kwargs.pop(name) for name in ("id2label", "label2id", *cls.field_rules) if name in kwargs}
@@ -154,13 +164,13 @@ class SpanNERConfig(CheckedFields, PreTrainedConfig):
         Raises:
             ValueError: If fields contradict each other, or no checkpoint can hold the source of the class.
         """
-        check_source(type(self))
+        check_source(type(self), self.encoder_config)
         model_class = cast(type | None, MODEL_MAPPING.get(type(self), None))
         if model_class is not None:
             entry = f"{model_class.__module__.rpartition('.')[2]}.{model_class.__name__}"
             self.auto_map = {"AutoModel": entry} | (vars(self).get("auto_map") or {})
         super().save_pretrained(str(save_directory))
-        sources = write_source((model_class or type(self)).__module__, save_directory)
+        sources = write_source((model_class or type(self)).__module__, save_directory, self.encoder_config)
         if push_to_hub:
             upload = {name: kwargs[name] for name in UPLOAD_ARGUMENTS if name in kwargs}
             names = ["config.json", *sources]

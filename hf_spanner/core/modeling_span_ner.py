@@ -31,6 +31,7 @@ from hf_spanner.core.text_encoder import load_encoder, load_encoder_config
 from hf_spanner.core.word_encoder import WordEncoder, ZeroEmbedding, ZeroLayer
 
 TOTAL = "total_"
+GIVEN_BESIDE = ("id2label", "label2id", "num_labels", "trust_remote_code")  # what else may be given for a configuration
 
 
 @dataclass
@@ -73,7 +74,7 @@ class SpanNERModel(PreTrainedModel):
     _supports_sdpa = _supports_flash_attn = _supports_flex_attn = True
 
     def __init__(self, config: SpanNERConfig) -> None:
-        check_source(type(self))
+        check_source(type(self), config.encoder_config)
         super().__init__(config)
         self.word_encoder = WordEncoder(config)
 
@@ -266,8 +267,8 @@ class SpanNERModel(PreTrainedModel):
             token: Token for the Hub; True is the one that is stored.
             cache_dir: Folder for what is downloaded.
             local_files_only: Ask no network.
-            trust_remote_code: Run an encoder's own code. The code is no part of a saved model: where that is loaded,
-                the classes must have been registered.
+            trust_remote_code: Run an encoder's own code. It becomes part of a saved model, whose `from_pretrained`
+                wants the same trust.
             **config: Fields of the method's configuration.
 
         Raises:
@@ -299,7 +300,8 @@ class SpanNERModel(PreTrainedModel):
         """Load a saved model; missing or misshapen weights are an error.
 
         Only safetensors are read, and only files of the folder itself. `ignore_mismatched_sizes=True` allows a head of
-        another size, for a new label set.
+        another size, for a new label set. `trust_remote_code=True` runs the code of an encoder that has its own; from
+        then on `AutoModel` and `pipeline` load the model, too.
 
         Raises:
             ValueError: If weights are missing, as in a checkpoint that holds an encoder only, or misshapen, or if the
@@ -328,7 +330,7 @@ class SpanNERModel(PreTrainedModel):
             return
         config = arguments.get("config")
         if not isinstance(config, PreTrainedConfig):
-            given = {*DOWNLOAD_ARGUMENTS, *cls.config_class.field_rules, "id2label", "label2id", "num_labels"}
+            given = {*DOWNLOAD_ARGUMENTS, *cls.config_class.field_rules, *GIVEN_BESIDE}
             asked = {name: value for name, value in arguments.items() if name in given}
             config = cls.config_class.from_pretrained(source if config is None else config, **asked)
         saved = saved_weights(source, arguments, vars(config).get("transformers_weights"))
@@ -368,7 +370,7 @@ class SpanNERModel(PreTrainedModel):
         try:
             # a Trainer reads the file by the names of today
             super().save_pretrained(unfinished, **{"save_original_format": False, **kwargs})
-            write_source(type(self).__module__, unfinished)
+            write_source(type(self).__module__, unfinished, self.config.encoder_config)
             names = move_finished(unfinished, folder)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)

@@ -7,11 +7,12 @@ from typing import Any, cast
 
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel
+from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 from transformers.dynamic_module_utils import get_class_from_dynamic_module
 from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING, MODEL_MAPPING
 
 from hf_spanner.core.checkpoint_weights import DOWNLOAD_ARGUMENTS, check_kinds, refuse_unfit, saved_weights
+from hf_spanner.core.own_encoders import register_encoder
 
 # How the files of an encoder are found, its configuration, tokenizer and weights alike.
 SOURCE_ARGUMENTS = ("cache_dir", "local_files_only", "revision", "token", "trust_remote_code")
@@ -88,14 +89,23 @@ def load_encoder_config(source: str | Path, arguments: Mapping[str, Any]) -> Pre
         source: Folder or Hub name.
         arguments: Those of `SOURCE_ARGUMENTS`. With `trust_remote_code` the class of an encoder whose code lies beside
             its weights is fetched and registered, so that it can be made.
+
+    Raises:
+        ValueError: If only the model has code of its own, and its configuration is one of the library's.
     """
     config = AutoConfig.from_pretrained(source, **arguments)
-    if arguments.get("trust_remote_code") and type(config) not in MODEL_MAPPING:
-        reference = vars(config).get("auto_map", {}).get("AutoModel")
-        if reference is not None:
-            download = {name: value for name, value in arguments.items() if name in DOWNLOAD_ARGUMENTS}
-            model_class = get_class_from_dynamic_module(reference, str(source), **download)
-            AutoModel.register(type(config), cast(Any, model_class), exist_ok=True)
+    reference = (vars(config).pop("auto_map", None) or {}).get("AutoModel")
+    if not arguments.get("trust_remote_code") or reference is None:
+        return config
+    if type(config).__module__.startswith("transformers."):
+        raise ValueError(
+            f"trust_remote_code must be left out for {source}: the library has the configuration {config.model_type!r} "
+            f"of its encoder, and {reference} would take the place of the library's own class"
+        )
+    download = {name: value for name, value in arguments.items() if name in DOWNLOAD_ARGUMENTS}
+    model_class = cast(Any, get_class_from_dynamic_module(reference, str(source), **download))
+    register_encoder(type(config), model_class)
+    config.auto_map = {"AutoConfig": f"shipped_encoder.{type(config).__name__}"}  # by which a saved model names it
     return config
 
 
