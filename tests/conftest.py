@@ -8,11 +8,14 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 import gc
 import json
 import logging
+import random
 from collections import Counter
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from bare_process import BareProcess, started
@@ -37,7 +40,6 @@ from hf_spanner import METHODS, SpanNERModel, SpanNERPipeline
 
 torch.set_num_threads(1)
 disable_progress_bar()
-gc.freeze()  # the Trainer collects garbage at every start; what was imported need not be searched again and again
 # Every property test takes its number of examples from here: few and always the same ones, or those of `make fuzz`.
 CHECKS = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]  # fixtures that no example changes
 settings.register_profile("fast", max_examples=25, derandomize=True, deadline=None, suppress_health_check=CHECKS)
@@ -57,6 +59,11 @@ CORPUS = [
     "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ 0123456789 . , ; : ! ? ' \" ( ) [ ] < > / -",
 ]
 SMALL = {"lstm_size": 16}
+
+
+def pytest_collection_finish() -> None:
+    """Every start of a Trainer collects garbage; what was imported need not be searched again and again."""
+    gc.freeze()
 
 
 def wordpiece_tokenizer() -> PreTrainedTokenizerFast:
@@ -180,7 +187,11 @@ def tokenizer(tiny_encoder: Path) -> PreTrainedTokenizerBase:
 
 @pytest.fixture(scope="session")
 def tiny_model(encoder_folders: dict[str, Path]) -> Callable[..., SpanNERModel]:
-    """Makes a seeded tiny model in eval mode: `tiny_model(method, kind=..., labels=..., seed=..., **config fields)`."""
+    """Makes a seeded tiny model in eval mode: `tiny_model(method, kind=..., labels=..., seed=..., **config fields)`.
+
+    A copy is cheaper than a new model, so each is made once. Global generators are left as after making it.
+    """
+    made: dict[str, tuple[SpanNERModel, torch.Tensor]] = {}
 
     def make(
         method: str = "boundary_smoothing",
@@ -190,9 +201,17 @@ def tiny_model(encoder_folders: dict[str, Path]) -> Callable[..., SpanNERModel]:
         seed: int = 0,
         **config: Any,
     ) -> SpanNERModel:
-        set_seed(seed)
         settings = {**SMALL, **facts_of(method).tiny, **config}
-        return METHODS[method].from_encoder(encoder_folders[kind], labels=labels, **settings).eval()
+        asked = repr((method, kind, labels, seed, sorted(settings.items())))
+        if asked not in made:
+            set_seed(seed)
+            model = METHODS[method].from_encoder(encoder_folders[kind], labels=labels, **settings).eval()
+            made[asked] = model, torch.get_rng_state()
+        model, state = made[asked]
+        random.seed(seed)
+        np.random.seed(seed)
+        torch.set_rng_state(state)
+        return deepcopy(model)
 
     return make
 

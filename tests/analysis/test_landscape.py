@@ -80,16 +80,16 @@ def test_each_point_is_a_moved_copy_scored_row_by_row(
     found_spans, _ = predicted_and_gold(tagger, rows, {}, 2)
     rows = [row | {"entities": without_scores(spans)} for row, spans in zip(rows, found_spans, strict=True)]
     splits = {"train": rows[:3], "test": rows}
-    measured = loss_landscape(model, tokenizer, splits, points=5, seed=7, batch_size=2)
-    assert measured.distances == [-1.0, -0.5, 0.0, 0.5, 1.0]
+    measured = loss_landscape(model, tokenizer, splits, points=3, seed=7, batch_size=2)
+    assert measured.distances == [-1.0, 0.0, 1.0]
     direction = random_direction(dict(model.named_parameters()), 7)
     for split, split_rows in splits.items():
         expected = [slow_point(model, tokenizer, split_rows, direction, distance) for distance in measured.distances]
         losses, f1 = zip(*expected, strict=True)
         assert measured.losses[split] == pytest.approx(losses, rel=1e-4)
         assert measured.f1[split] == pytest.approx(f1)
-    assert len(set(measured.losses["test"])) == 5
-    assert measured.f1["test"][2] == 1.0 > measured.f1["test"][0]
+    assert len(set(measured.losses["test"])) == 3
+    assert measured.f1["test"][1] == 1.0 > measured.f1["test"][0]
 
 
 @every_method

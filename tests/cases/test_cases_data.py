@@ -208,6 +208,7 @@ def test_a_label_unknown_to_the_model_counts_as_missed(case: Case) -> None:
     assert counts == [expected["n_gold"], expected["n_pred"], expected["n_correct"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["D-10"], indirect=True)
 def test_a_big_file_is_streamed(case: Case, tmp_path: Path) -> None:
     expected, path = case["expected"], tmp_path / "big.conll"

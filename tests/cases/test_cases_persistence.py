@@ -1,10 +1,7 @@
 """Cases P: save, move, load offline; damaged checkpoints; versions that move under a model; for every method."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
@@ -12,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from bare_process import BareProcess
 from safetensors.torch import load_file, save_file
 from saved_models import rewrite_config
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, pipeline
@@ -201,12 +199,16 @@ import importlib.util
 import json
 import sys
 
-sys.modules["hf_spanner"] = sys.modules["scipy"] = None  # any import of them fails
-find_spec = importlib.util.find_spec
-importlib.util.find_spec = lambda name, *given: None if name.split(".")[0] == "scipy" else find_spec(name, *given)
-
 import torch
 from transformers import pipeline
+from transformers.utils import is_scipy_available
+
+for name in [name for name in sys.modules if name.split(".")[0] == "scipy"] + ["scipy"]:
+    sys.modules[name] = None  # any import of it fails
+find_spec = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *given: None if name.split(".")[0] == "scipy" else find_spec(name, *given)
+is_scipy_available.cache_clear()
+assert not is_scipy_available()
 
 folder = sys.argv[1]
 try:
@@ -228,7 +230,7 @@ except ImportError as error:
 
 @pytest.mark.parametrize("case", ["P-03"], indirect=True)
 def test_without_trust_and_without_an_optional_dependency(
-    case: Case, random_tagger: Callable[..., SpanNERPipeline], tmp_path: Path
+    case: Case, random_tagger: Callable[..., SpanNERPipeline], bare_process: BareProcess, tmp_path: Path
 ) -> None:
     """Items 3 and 4 run in a process without this package.
 
@@ -236,16 +238,8 @@ def test_without_trust_and_without_an_optional_dependency(
     """
     tagger = random_tagger("diffusion_ner")
     tagger.save_pretrained(tmp_path / "model")
-    run = subprocess.run(
-        [sys.executable, "-c", WITHOUT_SCIPY, str(tmp_path / "model")],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": "", "HF_MODULES_CACHE": str(tmp_path / "cache")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr[-3000:]
-    entities, error = json.loads(run.stdout.rpartition("ANSWER")[2])
+    printed = bare_process.run(WITHOUT_SCIPY, tmp_path / "model", cwd=tmp_path)
+    entities, error = json.loads(printed.rpartition("ANSWER")[2])
     assert (
         [{**entity, "score": 0} for entity in entities]
         == [{**entity, "score": 0} for entity in tagger("Ana met Bo")]

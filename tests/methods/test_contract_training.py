@@ -42,7 +42,7 @@ def test_activation_checkpointing_equals_the_plain_run(
     tiny_model: Make, method: str, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path
 ) -> None:
     runs = [
-        trained(tiny_model(method), tokenizer, rows, tmp_path, max_steps=2, activation_checkpointing=switch)
+        trained(tiny_model(method), tokenizer, rows, tmp_path, max_steps=1, activation_checkpointing=switch)
         for switch in (False, True)
     ]
     assert runs[1].model.is_activation_checkpointing

@@ -82,6 +82,7 @@ def test_the_search_for_unsafe_names_finds_them(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow  # a process of its own imports everything anew
 def test_import_and_prediction_ask_for_no_network(saved_by_method: Callable, run_python: Callable) -> None:
     """This holds even where the offline switch of the Hub's library is off; the socket refuses whatever is asked."""
     folders = [saved_by_method(method) / method for method in METHODS]
