@@ -18,7 +18,8 @@ from hf_spanner.methods import METHODS
 from hf_spanner.quickstart import DefaultModel
 
 if TYPE_CHECKING:
-    from hf_spanner.data.readers import load_rows
+    from hf_spanner.data.readers import load_rows, read_rows
+    from hf_spanner.data.writers import save_rows
     from hf_spanner.training.arguments import SpanNERTrainingArguments
     from hf_spanner.training.collator import SpanNERCollator
     from hf_spanner.training.recipe import Recipe
@@ -37,6 +38,8 @@ __all__ = [
     "SpanNERTrainer",
     "SpanNERTrainingArguments",
     "load_rows",
+    "read_rows",
+    "save_rows",
 ]
 # The modules of the names that are imported on first use.
 _ON_FIRST_USE = {
@@ -45,6 +48,8 @@ _ON_FIRST_USE = {
     "SpanNERTrainer": "hf_spanner.training.trainer",
     "SpanNERTrainingArguments": "hf_spanner.training.arguments",
     "load_rows": "hf_spanner.data.readers",
+    "read_rows": "hf_spanner.data.readers",
+    "save_rows": "hf_spanner.data.writers",
 }
 
 

@@ -6,15 +6,17 @@ from typing import Any
 
 from hf_spanner.core.calibration import PROMISES
 from hf_spanner.core.own_encoders import register_saved_encoder
+from hf_spanner.data.formats.table import FORMATS
 from hf_spanner.methods import METHODS
 from hf_spanner.training.recipe import plain_yaml
 
 METHOD_PARAMETERS = {name for model in METHODS.values() for name in model.config_class.decoding_parameters}
 DECODING_PARAMETERS = sorted(METHOD_PARAMETERS | set(PROMISES))
+READ_FORMATS = [name for name, format in FORMATS.items() if format.is_read]
 READER_HELP = {
     "split": "split of a folder or of the Hub, such as test",
     "subset": "configuration of a data set on the Hub",
-    "format": "conll, jsonl, brat or parquet; by suffix if left out",
+    "format": f"{', '.join(READ_FORMATS)}; by suffix and fields if left out",
     "scheme": "IOB1, IOB2, IOBES, BILOU, BMES, or IO for tags without prefix; detected if left out",
     "delimiter": "of columns: tab or blank",
     "token_column": "column of the word, from 0",
@@ -22,9 +24,12 @@ READER_HELP = {
     "on_error": "drop: leave malformed rows out, and count them",
     "ill_formed": "tags that do not fit their neighbours: repair or drop",
     "misaligned": "character spans that cut a word: drop or widen",
-    "discontinuous": "BRAT entities in pieces: split, cover, first or drop",
+    "discontinuous": "entities in pieces: split, cover, first or drop",
     "comments": "lines of columns with # at the head of a sentence: skip all, or keep all as words",
     "class_names": "names of classes that are given as numbers, such as '[O, B-PER, I-PER]'",
+    "words": "blanks: raw text whose words are parted by blanks already",
+    "annotator": "first, last, majority, or the name of one, where several annotated a text and differ",
+    "layer": "the layer that holds the entities, where a file has several",
 }
 
 
@@ -61,12 +66,13 @@ def trust_encoders(given: argparse.Namespace, *models: str | None) -> None:
         register_saved_encoder(model, {})
 
 
-def add_reader_options(parser: argparse.ArgumentParser) -> None:
+def add_reader_options(parser: argparse.ArgumentParser, format_option: str = "--format") -> None:
     """Add an option for each choice of the reader, with a YAML value; what is left out is None."""
     group = parser.add_argument_group("how the data is read", "the same choices as in a recipe and in load_rows")
     for name, description in READER_HELP.items():
         kind = str if name in ("split", "subset") else setting
-        group.add_argument(f"--{name.replace('_', '-')}", type=kind, help=description)
+        option = format_option if name == "format" else f"--{name.replace('_', '-')}"
+        group.add_argument(option, dest=name, type=kind, help=description)
 
 
 def given_reading(given: argparse.Namespace) -> dict[str, Any]:

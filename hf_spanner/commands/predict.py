@@ -37,10 +37,10 @@ from hf_spanner.commands.options import (
     trust_encoders,
 )
 from hf_spanner.core.pipeline_span_ner import buffers
+from hf_spanner.data.formats.table import SUFFIX_FORMATS as ROW_SUFFIXES
 from hf_spanner.data.jsonl import json_records
 from hf_spanner.data.lines import decoded, text_lines
 from hf_spanner.data.policy import Reading, ReadOptions, ReadReport
-from hf_spanner.data.readers import SUFFIX_FORMATS as ROW_SUFFIXES
 from hf_spanner.data.readers import load_rows
 from hf_spanner.data.schema import Problem, words_problem
 

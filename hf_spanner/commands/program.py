@@ -11,6 +11,7 @@ COMMANDS = {
     "train": "train, test and document the model that one recipe describes",
     "evaluate": "score a saved model on a data file",
     "predict": "write the entities of texts as JSON lines",
+    "convert": "read annotated texts in one format and write them in another",
     "calibrate": "fit a saved model's scores on held-out data",
     "analyze": "write a report on a saved model and a data file",
     "compare": "compare two saved models on a data file",

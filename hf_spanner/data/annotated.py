@@ -35,7 +35,7 @@ def _is_plain(row: Mapping[str, Any]) -> bool:
     """Whether a row has words, entities as dicts, and no other field that a form of record has."""
     entities = row.get("entities")
     is_plain = "tokens" in row and isinstance(entities, list) and not OTHER_FIELDS & row.keys()
-    return is_plain and all(isinstance(entity, Mapping) for entity in cast(list, entities))
+    return is_plain and all(isinstance(entity, Mapping) and "label" in entity for entity in cast(list, entities))
 
 
 def _label_type(entities: Any) -> Any:

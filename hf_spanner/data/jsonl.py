@@ -25,7 +25,8 @@ def json_records(
         reading: Options and report.
 
     Yields:
-        "source, line n" and the record; of an array, the line in which the record begins.
+        "source, line n" and the record; of an array, the line in which the record begins, and its place among the
+        records that begin there.
 
     Raises:
         ValueError: If a record is not a JSON object in valid Unicode, or an object in it holds a key twice, unless such
@@ -39,10 +40,13 @@ def json_records(
         lines = list(items)
         texts = [""] * (first[0] - 1) + [line for _, line in lines]
         items = _items("\n".join(texts), source) if _is_array(texts) else iter(lines)
+    last_number, count = 0, 0
     for number, text in items:
         if not text.strip():
             continue
-        place = f"{source}, line {number}"
+        count = count + 1 if number == last_number else 0
+        last_number = number
+        place = f"{source}, line {number}" + (f", item {count} of it (from 0)" if count else "")
         try:
             record = DECODER.decode(text)
             if "\\u" in text:  # an escape may hold half of a character, which no UTF-8 file can

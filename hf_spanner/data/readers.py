@@ -7,46 +7,17 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Unpack
 
 from datasets import Dataset, DatasetDict, IterableDataset, load_dataset, load_from_disk
 from datasets.arrow_writer import ArrowWriter
 
-from hf_spanner.data.brat import brat_rows
-from hf_spanner.data.columns import column_rows
+from hf_spanner.data.formats.json_forms import form_rows
+from hf_spanner.data.formats.table import FORMATS, SUFFIX_FORMATS, format_of_path
 from hf_spanner.data.hub import dataset_records
-from hf_spanner.data.jsonl import json_records
-from hf_spanner.data.lines import text_lines
-from hf_spanner.data.policy import (
-    Comments,
-    Delimiter,
-    Discontinuous,
-    IllFormed,
-    Misaligned,
-    OnError,
-    Reading,
-    ReadOptions,
-    ReadReport,
-    logger,
-)
-from hf_spanner.data.records import record_rows
+from hf_spanner.data.policy import ReadChoices, Reading, ReadOptions, ReadReport, logger
 from hf_spanner.data.schema import FEATURES, Problem, Row
 
-Format = Literal["conll", "jsonl", "brat", "parquet"]
-FORMATS: tuple[Format, ...] = get_args(Format)
-SUFFIX_FORMATS: dict[str, Format] = {
-    ".conll": "conll",
-    ".bio": "conll",
-    ".iob": "conll",
-    ".iob2": "conll",
-    ".tsv": "conll",
-    ".conllu": "conll",
-    ".conllup": "conll",
-    ".jsonl": "jsonl",
-    ".json": "jsonl",
-    ".ann": "brat",
-    ".parquet": "parquet",
-}
 RowSource = (
     str
     | Path
@@ -63,42 +34,21 @@ HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 def read_rows(
     path: str | Path,
     *,
-    format: Format | None = None,
-    scheme: str = "auto",
-    delimiter: Delimiter | None = None,
-    token_column: int = 0,
-    tag_column: int = -1,
-    on_error: OnError = "error",
-    ill_formed: IllFormed = "error",
-    misaligned: Misaligned = "error",
-    discontinuous: Discontinuous = "error",
-    split_hyphens: bool = False,
-    comments: Comments = "auto",
-    class_names: Sequence[str] | None = None,
+    format: str | None = None,
+    details: bool = False,
     report: ReadReport | None = None,
+    **choices: Unpack[ReadChoices],
 ) -> Iterator[Row]:
-    """Rows of one file or BRAT folder, read as they are asked for.
+    """Rows of one file or folder, read as they are asked for.
 
     Args:
-        path: The file, plain or `.gz`, or a BRAT folder.
-        format: "conll" (columns, TSV), "jsonl", "brat" or "parquet"; None goes by the suffix.
-        scheme: "IOB1", "IOB2", "IOBES", "BILOU" or "BMES"; "auto" takes what fits the first 1,000 sentences best. "IO",
-            for labels without prefix as in Few-NERD, must be asked for: entities of one label that touch are one then.
-        delimiter: "tab", with which words may hold blanks, or "blank"; None means "tab" for `.tsv`.
-        token_column: Column of the word, from 0, negative from the last.
-        tag_column: Column of the tag.
-        on_error: "error" refuses malformed data; "drop" leaves out the entity, or the row where it cannot be read.
-        ill_formed: Tags that do not fit their neighbours: "error" as `on_error` says, "repair" lets an orphan begin an
-            entity, "drop" leaves out the entity.
-        misaligned: Character spans that cut a word: "error" as `on_error` says, "drop", or "widen" to whole words.
-        discontinuous: BRAT entities in pieces: "error" as `on_error` says, "drop", "split" into one entity a piece,
-            "cover" from the first to the last, or only the "first" piece.
-        split_hyphens: For formats with raw text, as in `split_words`.
-        comments: Lines of a column file with "#" at the head of a sentence: "auto" skips those that look like comments
-            and are no word with a tag, "skip" all of them, "keep" none. What is skipped is counted.
-        class_names: Names of the classes whose numbers stand in `ner_tags`, `tags` or `labels`, or as labels of
-            `entities`, in the order of the numbers.
+        path: The file, plain or `.gz`, or a folder of BRAT pairs.
+        format: A name in `FORMATS`; None goes by the suffix, and in JSON by the fields of the records. What was found
+            is noted in the report.
+        details: Give rows also the raw `text` and the `offsets` of its words, where the source has it, and entities the
+            `score` of a prediction.
         report: Filled with the counts of what was dropped and changed; these are logged at the end in any case.
+        choices: As in `ReadChoices`.
 
     Returns:
         Rows in the order of the file, with entities sorted and unique.
@@ -107,20 +57,7 @@ def read_rows(
         ValueError: For an unknown choice or format, at once; for malformed data, when the row is reached. The message
             names file, line, field, value and what is allowed.
     """
-    options = ReadOptions(
-        scheme=scheme,
-        delimiter=delimiter,
-        token_column=token_column,
-        tag_column=tag_column,
-        on_error=on_error,
-        ill_formed=ill_formed,
-        misaligned=misaligned,
-        discontinuous=discontinuous,
-        split_hyphens=split_hyphens,
-        comments=comments,
-        class_names=class_names,
-    )
-    reading = Reading(options, ReadReport() if report is None else report)
+    reading = Reading(ReadOptions(**choices, details=details), ReadReport() if report is None else report)
     return _counted_rows(_file_rows(Path(path), format, reading), str(path), reading)
 
 
@@ -129,19 +66,9 @@ def load_rows(
     *,
     split: str | None = None,
     subset: str | None = None,
-    format: Format | None = None,
-    scheme: str = "auto",
-    delimiter: Delimiter | None = None,
-    token_column: int = 0,
-    tag_column: int = -1,
-    on_error: OnError = "error",
-    ill_formed: IllFormed = "error",
-    misaligned: Misaligned = "error",
-    discontinuous: Discontinuous = "error",
-    split_hyphens: bool = False,
-    comments: Comments = "auto",
-    class_names: Sequence[str] | None = None,
+    format: str | None = None,
     report: ReadReport | None = None,
+    **choices: Unpack[ReadChoices],
 ) -> Dataset:
     """Dataset of rows from a file, a folder, a dataset, a list of records or the Hub.
 
@@ -150,23 +77,14 @@ def load_rows(
 
     Args:
         source: A file; a folder with `train`, `validation` (`dev`) or `test` files, BRAT pairs, or a saved dataset; a
-            dataset or a list of dicts, with `tokens` and `ner_tags` (`tags`, `labels`) or `entities`; several of these
-            by the names of their splits, as a `DatasetDict`; or the name of a dataset on the Hub.
+            dataset or a list of dicts, with `tokens` and `ner_tags` (`tags`, `labels`) or `entities`, or in the form of
+            an annotation tool; several of these by the names of their splits, as a `DatasetDict`; or the name of a
+            dataset on the Hub.
         split: Which split of a folder, of a `DatasetDict` or of the Hub; None where there is only one.
         subset: Configuration of a dataset on the Hub.
-        format: As in `read_rows`, and so are all further choices.
-        scheme: Tag scheme or "auto".
-        delimiter: "tab" or "blank".
-        token_column: Column of the word.
-        tag_column: Column of the tag.
-        on_error: "error" or "drop".
-        ill_formed: "error", "repair" or "drop".
-        misaligned: "error", "drop" or "widen".
-        discontinuous: "error", "split", "cover", "first" or "drop".
-        split_hyphens: For raw text, as in `split_words`.
-        comments: "auto", "skip" or "keep".
-        class_names: Names of classes given as numbers.
+        format: As in `read_rows`.
         report: Filled with the counts of what was dropped and changed.
+        choices: As in `ReadChoices`.
 
     Returns:
         Rows in order, with the columns of `FEATURES`.
@@ -174,20 +92,7 @@ def load_rows(
     Raises:
         ValueError: For an unknown source, split or choice, and for malformed data as in `read_rows`.
     """
-    options = ReadOptions(
-        scheme=scheme,
-        delimiter=delimiter,
-        token_column=token_column,
-        tag_column=tag_column,
-        on_error=on_error,
-        ill_formed=ill_formed,
-        misaligned=misaligned,
-        discontinuous=discontinuous,
-        split_hyphens=split_hyphens,
-        comments=comments,
-        class_names=class_names,
-    )
-    reading = Reading(options, ReadReport() if report is None else report)
+    reading = Reading(ReadOptions(**choices), ReadReport() if report is None else report)
     if isinstance(source, str | Path):
         return _stored(_counted_rows(_source_rows(source, split, subset, format, reading), str(source), reading))
     if (subset, format) != (None, None):
@@ -206,7 +111,7 @@ def _memory_rows(source: Any, split: str | None, reading: Reading) -> Iterator[R
     if not isinstance(source, list | tuple):
         allowed = "a path, a dataset, a list of dicts, or several of these by the names of their splits"
         raise ValueError(f"source is {type(source).__name__}, allowed: {allowed}")
-    return _rows_unless_none(record_rows(_given_records(source, reading), "rows", reading), "rows", reading)
+    return _rows_unless_none(form_rows(_given_records(source, reading), "rows", reading), "rows", reading)
 
 
 def _given_records(records: Sequence[Any], reading: Reading) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -220,7 +125,7 @@ def _given_records(records: Sequence[Any], reading: Reading) -> Iterator[tuple[s
 
 
 def _source_rows(
-    source: str | Path, split: str | None, subset: str | None, format: Format | None, reading: Reading
+    source: str | Path, split: str | None, subset: str | None, format: str | None, reading: Reading
 ) -> Iterator[Row]:
     """Rows of a file, a folder or a dataset of the Hub."""
     path = Path(source)
@@ -235,7 +140,7 @@ def _source_rows(
             return _file_rows(path, format, reading)
         files = _split_files(path, split, format)
         return chain.from_iterable(_file_rows(file, format, reading) for file in files)
-    if isinstance(source, Path) or _format_of(path) or not HUB_NAME.fullmatch(source):
+    if isinstance(source, Path) or format_of_path(path) or not HUB_NAME.fullmatch(source):
         raise ValueError(
             f"path {source} does not exist; allowed: a file, a folder, or the name of a dataset on the Hub"
         )
@@ -243,23 +148,21 @@ def _source_rows(
     return _dataset_rows(dataset, source, reading)
 
 
-def _file_rows(path: Path, format: Format | None, reading: Reading) -> Iterator[Row]:
-    """Rows of one file, or of a BRAT folder."""
+def _file_rows(path: Path, format: str | None, reading: Reading) -> Iterator[Row]:
+    """Rows of one file, or of a folder in a format that is one."""
     if not path.exists():
         raise ValueError(f"path {path} does not exist; allowed: a file or a BRAT folder")
-    format = format or _format_of(path)
-    if format == "conll":
-        return _rows_unless_none(column_rows(path, reading), str(path), reading)
-    if format == "jsonl":
-        records = json_records(text_lines(path), str(path), reading)
-        return _rows_unless_none(record_rows(records, str(path), reading), str(path), reading)
-    if format == "brat":
-        return brat_rows(path, reading)
-    if format == "parquet":
+    name = format or format_of_path(path)
+    if name == "parquet":
         return _dataset_rows(_parquet(path), str(path), reading)
-    raise ValueError(
-        f"format of path {path} is {format!r}, allowed: {list(FORMATS)}, given or by suffix {list(SUFFIX_FORMATS)}"
-    )
+    read = FORMATS[name].read if name in FORMATS else None
+    if read is None:
+        allowed = [name for name, format in FORMATS.items() if format.is_read]
+        raise ValueError(
+            f"format of path {path} is {name!r}, allowed: {allowed}, given or by suffix {[*SUFFIX_FORMATS]}"
+        )
+    rows = read(path, reading)
+    return rows if name == "brat" else _rows_unless_none(rows, str(path), reading)
 
 
 def _parquet(path: Path) -> IterableDataset:
@@ -272,7 +175,7 @@ def _parquet(path: Path) -> IterableDataset:
 
 def _dataset_rows(dataset: Dataset | IterableDataset, source: str, reading: Reading) -> Iterator[Row]:
     """Rows of a dataset."""
-    return _rows_unless_none(record_rows(dataset_records(dataset, source, reading), source, reading), source, reading)
+    return _rows_unless_none(form_rows(dataset_records(dataset, source, reading), source, reading), source, reading)
 
 
 def _rows_unless_none(rows: Iterator[Row], source: str, reading: Reading) -> Iterator[Row]:
@@ -308,21 +211,11 @@ def _counted_rows(rows: Iterator[Row], source: str, reading: Reading) -> Iterato
         logger.info("%s: %s", source, report)
 
 
-def _format_of(path: Path) -> Format | None:
-    """Format that a path shows by its suffix, or by its BRAT partner."""
-    if path.is_dir():
-        return "brat" if next(path.rglob("*.ann"), None) else None
-    suffix = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
-    if suffix == ".txt" and path.with_suffix(".ann").exists():
-        return "brat"
-    return SUFFIX_FORMATS.get(suffix)
-
-
-def _split_files(folder: Path, split: str | None, format: Format | None) -> list[Path]:
+def _split_files(folder: Path, split: str | None, format: str | None) -> list[Path]:
     """The files of one split of a folder: one, or numbered shards in order."""
     splits: dict[str, list[Path]] = {}
     for path in sorted(folder.iterdir()):
-        kind = _format_of(path) or (format if path.is_file() else None)
+        kind = format_of_path(path) or (format if path.is_file() else None)
         is_text_of_pair = (format or kind) == "brat" and path.suffix == ".txt" and path.with_suffix(".ann").exists()
         if kind and not is_text_of_pair:
             name = SHARD.sub("", path.name.split(".")[0])

@@ -4,15 +4,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any
 
-from hf_spanner.core.words import split_words
 from hf_spanner.data.characters import CharEntity, SplitText, with_normal_form
 from hf_spanner.data.classes import TAG_FIELDS, named_record
+from hf_spanner.data.details import add_record_details
 from hf_spanner.data.forms import ENTITY_FORMS, entity_form_problem, form_problem, stated_entities
 from hf_spanner.data.offsets import Unit, has_text_and_words, is_surface_of, offsets_of_words, unit_of
 from hf_spanner.data.policy import Reading
 from hf_spanner.data.schema import Entity, Problem, Row, entity_problem, words_problem
 from hf_spanner.data.tagged import NUM_DETECTION_SENTENCES, scheme_of_stream, spans_of_tags
 from hf_spanner.data.tags import is_tag
+from hf_spanner.data.texts import words_of
 
 PlacedRecord = tuple[str, Mapping[str, Any]]
 Item = tuple[str, tuple[Any, Any, Any, Any]]  # name of an entity, and its start, end, label and surface
@@ -88,7 +89,7 @@ def _row(record: Mapping[str, Any], place: str, unit: Unit, scheme: str, reading
     """The row of one record, or None if it cannot be read and such records are dropped."""
     names: dict[str, str | None] = {}
     for field in ("id", "document"):
-        value = record.get(field)
+        value = record.get(field, record.get(f"{field}_id"))  # SpanMarker calls it document_id
         if value is not None and type(value) not in (str, int):
             reading.refuse_row(place, Problem("type", field, value, "a string or an integer"))
             return None
@@ -101,7 +102,10 @@ def _row(record: Mapping[str, Any], place: str, unit: Unit, scheme: str, reading
     if read is None:
         return None
     words, entities = read
-    return {"id": names["id"], "document": names["document"], "tokens": words, "entities": entities}
+    row: Row = {"id": names["id"], "document": names["document"], "tokens": words, "entities": entities}
+    if reading.options.details:
+        add_record_details(row, record, unit, place, reading)
+    return row
 
 
 def _word_row(
@@ -214,7 +218,7 @@ def _text_row(record: Mapping[str, Any], place: str, reading: Reading) -> tuple[
     items = _entity_items(record, "entities", place, reading)
     if items is None:
         return None
-    split = SplitText(text, split_words(text, split_hyphens=reading.options.split_hyphens))
+    split = SplitText(text, words_of(text, reading.options))
     return split.words, _character_entities(split, items, place, reading)
 
 

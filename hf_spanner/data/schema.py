@@ -21,20 +21,26 @@ FEATURES = Features(
 
 
 class Entity(TypedDict):
-    """A labelled span of words, half-open."""
+    """A labelled span of words, half-open; of a prediction with its score, where a reading keeps details."""
 
     start: int
     end: int
     label: str
+    score: NotRequired[float]
 
 
 class Row(TypedDict):
-    """One sentence. Rows of one document stand together in their order; None means that the document is unknown."""
+    """One sentence. Rows of one document stand together in their order; None means that the document is unknown.
+
+    A reading that keeps details adds the raw text, if the source has it, and the character offsets of the words in it.
+    """
 
     tokens: list[str]
     entities: list[Entity]
     id: NotRequired[str | None]
     document: NotRequired[str | None]
+    text: NotRequired[str]
+    offsets: NotRequired[list[tuple[int, int]]]
 
 
 class Problem(NamedTuple):

@@ -35,6 +35,9 @@ READER_FIELDS = (
     "discontinuous",
     "comments",
     "class_names",
+    "words",
+    "annotator",
+    "layer",
 )
 
 

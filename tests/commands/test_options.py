@@ -17,6 +17,7 @@ from hf_spanner.commands.options import (
     output_file,
     rate,
 )
+from hf_spanner.data.policy import ReadChoices
 from hf_spanner.training.recipe import READER_FIELDS
 
 
@@ -61,7 +62,8 @@ def test_every_choice_of_the_reader_is_an_option_of_every_command(
     expected = {"split": "7", "token_column": 1, "comments": "skip", "class_names": ["O", "B-X"]}
     assert given_reading(program(command).parsed_arguments([*needed, *options])) == expected
     assert READER_HELP.keys() == {"split", *READER_FIELDS}
-    assert READER_HELP.keys() == inspect.signature(load_rows).parameters.keys() - {"source", "split_hyphens", "report"}
+    taken = inspect.signature(load_rows).parameters.keys() | ReadChoices.__annotations__.keys()
+    assert READER_HELP.keys() == taken - {"source", "split_hyphens", "report", "choices"}
 
 
 def test_every_setting_of_every_method_has_an_option() -> None:

@@ -57,7 +57,8 @@ def test_escaped_pairs_are_one_character(tmp_path, reading):
 )
 def test_the_items_of_an_array_are_records_with_their_lines(tmp_path, reading, data, lines):
     path = written(tmp_path, data)
-    records = [(f"{path}, line {lines[0]}", {"a": 1}), (f"{path}, line {lines[1]}", {"a": [2]})]
+    item = ", item 1 of it (from 0)" if lines[0] == lines[1] else ""
+    records = [(f"{path}, line {lines[0]}", {"a": 1}), (f"{path}, line {lines[1]}{item}", {"a": [2]})]
     assert list(json_records(path, reading())) == records
 
 

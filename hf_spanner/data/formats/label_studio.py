@@ -1,0 +1,210 @@
+"""Label Studio: tasks with their annotations (JSON), a record for each annotation (JSON-MIN), and pre-annotations."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from hf_spanner.data.formats.annotators import PREDICTIONS, Annotation, chosen_entities
+from hf_spanner.data.formats.writing import Writing, entities_in_text, open_output, row_name, row_text
+from hf_spanner.data.offsets import offsets_of_words
+from hf_spanner.data.policy import Reading
+from hf_spanner.data.schema import Problem, Row, words_problem
+from hf_spanner.data.texts import AnnotatedText, TextEntity, text_rows
+
+LABEL_TYPES = ("labels", "hypertextlabels", "paragraphlabels")
+TAG, OBJECT = "label", "text"  # names of the tags in Label Studio's template for named entities
+COLORS = ("#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#008080", "#9a6324", "#808000", "#f032e6", "#000075")
+MIN_FIELDS = ("annotation_id", "annotator", "created_at", "id", "lead_time", "updated_at")
+
+
+def task_rows(records: Iterable[tuple[str, Mapping[str, Any]]], source: str, reading: Reading) -> Iterator[Row]:
+    """Rows of tasks in Label Studio's JSON; tasks without annotation are dropped and counted.
+
+    Args:
+        records: Tasks, each with its place.
+        source: Name of the whole.
+        reading: Options, of which `annotator` and `layer` matter here, and report.
+
+    Raises:
+        ValueError: For malformed tasks and differing annotations, as the options say.
+    """
+    for place, task in records:
+        place = f"{place}, task {task.get('id')}" if task.get("id") is not None else place
+        data = task.get("data")
+        if not isinstance(data, Mapping):
+            reading.refuse_row(place, Problem("form", "data", data, "the fields of a task, such as text"))
+            continue
+        annotations = list(_annotations(task, place, reading))
+        if not annotations:
+            reading.report.count("dropped, task without annotation", place)
+            reading.report.num_dropped_rows += 1
+            continue
+        yield from _rows(data, task.get("id"), annotations, place, reading)
+
+
+def min_rows(records: Iterable[tuple[str, Mapping[str, Any]]], source: str, reading: Reading) -> Iterator[Row]:
+    """Rows of Label Studio's JSON-MIN, where each record is one annotation; those of one task have the same id.
+
+    Args:
+        records: Annotations, each with its place.
+        source: Name of the whole.
+        reading: Options, of which `annotator` and `layer` matter here, and report.
+
+    Raises:
+        ValueError: For malformed records and differing annotations, as the options say.
+    """
+    tasks: dict[Any, list[tuple[str, Mapping[str, Any]]]] = {}
+    for place, record in records:
+        tasks.setdefault(record.get("id", place), []).append((place, record))
+    for versions in tasks.values():
+        place, first = versions[0]
+        place = f"{place}, task {first.get('id')}"
+        annotations = []
+        for other_place, record in versions:
+            entities = []
+            for name, value in record.items():
+                if _is_label_list(value):
+                    items = [{"type": "labels", "from_name": name, "value": item} for item in value]
+                    entities += _entities(items, name, other_place, reading)
+            annotations.append(Annotation([str(record.get("annotator"))], entities))
+        data = {name: value for name, value in first.items() if name not in MIN_FIELDS}
+        yield from _rows(data, first.get("id"), annotations, place, reading)
+
+
+def _is_label_list(value: object) -> bool:
+    """Whether a field of a JSON-MIN record holds labelled spans."""
+    return isinstance(value, list) and bool(value) and isinstance(value[0], Mapping) and "labels" in value[0]
+
+
+def _annotations(task: Mapping[str, Any], place: str, reading: Reading) -> Iterator[Annotation]:
+    """The annotations of a task that were not cancelled, or its predictions where the options ask for them."""
+    field = "completions" if "completions" in task else "annotations"
+    field = "predictions" if reading.options.annotator == PREDICTIONS else field
+    for index, annotation in enumerate(cast(list[Any], task.get(field) or ())):
+        name = f"{field}[{index}]"
+        result = annotation.get("result") if isinstance(annotation, Mapping) else None
+        if not isinstance(result, list):
+            hint = "; a snapshot of the project holds predictions as a whole" if type(annotation) is int else ""
+            reading.refuse(place, Problem("form", name, annotation, f"an annotation with its result{hint}"))
+        elif annotation.get("was_cancelled"):
+            reading.report.count("skipped, cancelled annotation", f"{place}: {name}")
+        else:
+            who = annotation.get("completed_by")
+            names = [who.get("email"), who.get("id")] if isinstance(who, Mapping) else [who]
+            names += ["ground_truth"] if annotation.get("ground_truth") else []
+            names += [annotation.get("model_version")]
+            known = [str(name) for name in names if name is not None]
+            yield Annotation(known or [name], _entities(result, f"{name}.result", place, reading))
+
+
+def _entities(result: Sequence[Any], field: str, place: str, reading: Reading) -> list[TextEntity]:
+    """The labelled spans of a result; its other items, such as relations, are counted."""
+    entities = []
+    for index, item in enumerate(result):
+        name = f"{field}[{index}]"
+        value = item.get("value") if isinstance(item, Mapping) else None
+        kind = item.get("type") if isinstance(item, Mapping) else None
+        if kind not in LABEL_TYPES or not isinstance(value, Mapping):
+            reading.report.count(f"skipped, {kind or 'unknown item'} of Label Studio", f"{place}: {name}")
+            continue
+        layer = reading.options.layer
+        if layer not in (None, item.get("from_name")):
+            reading.report.count(f"skipped, layer {item.get('from_name')}", f"{place}: {name}")
+            continue
+        if type(value.get("start")) is str:
+            allowed = "offsets in a plain text; spans of hypertext and of paragraphs are none"
+            reading.refuse(place, Problem("type", f"{name}.value.start", value["start"], allowed))
+            continue
+        surface = value.get("text")
+        surface = surface.replace("\\n", "\n") if isinstance(surface, str) else surface  # the tool escapes line ends
+        fragments = [(value.get("start"), value.get("end"))]
+        score = item.get("score")
+        score = float(score) if isinstance(score, int | float) else None
+        labels = value.get(kind)
+        for label in labels if isinstance(labels, list) and labels else [labels]:
+            entities.append(TextEntity(place, f"{name}.value", fragments, label, surface, score))
+    return entities
+
+
+def _rows(
+    data: Mapping[str, Any], task_id: Any, annotations: Sequence[Annotation], place: str, reading: Reading
+) -> Iterator[Row]:
+    """The row of a task."""
+    entities = chosen_entities(annotations, place, reading)
+    if entities is None:
+        return
+    texts = {name: value for name, value in data.items() if isinstance(value, str) and name not in ("id", "document")}
+    if not texts:
+        reading.refuse_row(place, Problem("form", "data", sorted(data), "a text among the fields of a task"))
+        return
+    ordered = sorted(texts, key=lambda name: name != OBJECT)
+    fitting = [name for name in ordered if all(_fits(entity, texts[name]) for entity in entities)]
+    text = texts[(fitting or ordered)[0]]
+    words = data.get("tokens")
+    is_split = isinstance(words, list) and words_problem(words) is None
+    own_id = task_id if data.get("id") is None else data["id"]
+    yield from text_rows(
+        AnnotatedText(
+            place,
+            text,
+            entities,
+            id=None if own_id is None else str(own_id),
+            document=None if data.get("document") is None else str(data["document"]),
+            words=offsets_of_words(text, cast(list[str], words)) if is_split else None,
+        ),
+        reading,
+    )
+
+
+def _fits(entity: TextEntity, text: str) -> bool:
+    """Whether an entity may be one of a text; for a task with several texts."""
+    return not isinstance(entity.surface, str) or "".join(entity.surface.split()) in "".join(text.split())
+
+
+def write_tasks(rows: Iterable[Row], path: Path, writing: Writing) -> None:
+    """Write tasks whose pre-annotations are the entities of rows, for import into a project of Label Studio.
+
+    A task keeps the words, the id and the document of its row as fields of its data. Scores of entities are written
+    where rows have them; the score of a prediction is the lowest of them, so that tasks can be sorted by it.
+    """
+    with open_output(path) as file:
+        file.write("[")
+        for number, row in enumerate(writing.counted(rows, text=True, scores=True)):
+            file.write(",\n" if number else "\n")
+            file.write(json.dumps(_task(row, number, writing), ensure_ascii=False))
+        file.write("\n]\n")
+
+
+def _task(row: Row, number: int, writing: Writing) -> dict[str, Any]:
+    """One task with its prediction."""
+    text, offsets = row_text(row)
+    result = []
+    for index, entity in enumerate(entities_in_text(row, text, offsets, row_name(row, number), writing)):
+        value = {"start": entity.start, "end": entity.end, "text": entity.text, "labels": [entity.label]}
+        item = {"id": f"{number}-{index}", "from_name": TAG, "to_name": OBJECT, "type": "labels", "value": value}
+        result.append(item if entity.score is None else item | {"score": entity.score})
+    scores = [item["score"] for item in result if "score" in item]
+    data = {"text": text, "tokens": row["tokens"]}
+    data |= {name: row.get(name) for name in ("id", "document") if row.get(name) is not None}
+    prediction = {"model_version": "hf_spanner", "result": result} | ({"score": min(scores)} if scores else {})
+    return {"data": data, "predictions": [prediction]}
+
+
+def labeling_interface(labels: Iterable[str]) -> str:
+    """The labelling interface of a project that takes the tasks of `write_tasks`, as XML."""
+    lines = [f"    <Label value={_quoted(label)} background={_quoted(color)}/>" for label, color in _colored(labels)]
+    head, end = f'<View>\n  <Labels name="{TAG}" toName="{OBJECT}">', f"  </Labels>\n  <Text name={_quoted(OBJECT)} "
+    return "\n".join([head, *lines, f'{end}value="$text" granularity="word"/>', "</View>"])
+
+
+def _colored(labels: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Labels with colours, which repeat."""
+    for index, label in enumerate(labels):
+        yield label, COLORS[index % len(COLORS)]
+
+
+def _quoted(text: str) -> str:
+    """A text as the value of an attribute."""
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+    return f'"{escaped}"'
