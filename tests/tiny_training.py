@@ -32,11 +32,10 @@ def without_dropout(model: SpanNERModel) -> SpanNERModel:
     return model
 
 
-def with_loud_features(model: SpanNERModel) -> SpanNERModel:
-    """Give the vectors of the words' features random weights, with which they change every score."""
+def with_loud_shapes(model: SpanNERModel) -> SpanNERModel:
+    """Give the vectors of the words' shapes random weights, with which they change every score."""
     torch.manual_seed(3)
-    for parameter in model.word_encoder.word_features.parameters():
-        nn.init.normal_(parameter)
+    nn.init.normal_(model.word_encoder.shapes.weight)
     return model
 
 

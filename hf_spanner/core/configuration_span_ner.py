@@ -30,7 +30,7 @@ from hf_spanner.core.field_rules import (
 )
 from hf_spanner.core.own_encoders import named_config, register_saved_encoder
 from hf_spanner.core.text_encoder import encoder_class
-from hf_spanner.core.word_features import WordFeatures
+from hf_spanner.core.word_shapes import WordFeatures
 
 logger = logging.get_logger(__name__)
 

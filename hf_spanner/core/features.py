@@ -10,7 +10,7 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from hf_spanner.core.word_features import WordFeatures, word_features
+from hf_spanner.core.word_shapes import WordFeatures, word_features
 
 logger = logging.get_logger(__name__)
 
@@ -178,7 +178,7 @@ def pad_features(features: Sequence[Mapping[str, Any]], num_words: Sequence[int]
 
     Returns:
         `input_ids`, `attention_mask`, `word_index` (B, T) long and `word_mask` (B, N) bool, N at least 1; where windows
-        have them, `word_shapes` (B, N) long and `word_characters` (B, N, 16) long, padded with 0.
+        have them, `word_shapes` (B, N) long, padded with 0.
     """
     shape = (len(features), max(len(feature["input_ids"]) for feature in features))
     input_ids = np.full(shape, pad_id, dtype=np.int64)
@@ -198,7 +198,7 @@ def pad_features(features: Sequence[Mapping[str, Any]], num_words: Sequence[int]
         "word_mask": word_mask[:, 1:].copy(),
     }
     for name in [name for name in features[0] if name not in batch]:
-        batch[name] = np.zeros((*batch["word_mask"].shape, *features[0][name].shape[1:]), dtype=np.int64)
+        batch[name] = np.zeros(batch["word_mask"].shape, dtype=np.int64)
         for table, feature in zip(batch[name], features, strict=True):
             table[: len(feature[name])] = feature[name]
     return batch

@@ -28,7 +28,7 @@ from hf_spanner.core.pipeline_span_ner import SpanNERPipeline
 from hf_spanner.core.prediction import CandidateFunction, merge_windows
 from hf_spanner.core.spans import Limits, Span, legal_gold
 from hf_spanner.core.text_encoder import load_encoder, load_encoder_config
-from hf_spanner.core.word_encoder import WordEncoder, ZeroEmbedding, ZeroLayer
+from hf_spanner.core.word_encoder import ShapeEmbedding, WordEncoder
 
 TOTAL = "total_"
 GIVEN_BESIDE = ("id2label", "label2id", "num_labels", "trust_remote_code")  # what else may be given for a configuration
@@ -92,7 +92,6 @@ class SpanNERModel(PreTrainedModel):
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
         word_shapes: Tensor | None = None,
-        word_characters: Tensor | None = None,
     ) -> SpanNEROutput:
         """Scores of spans, and the loss where gold is given.
 
@@ -107,8 +106,7 @@ class SpanNERModel(PreTrainedModel):
             inputs_embeds: (B, T, H) vectors for the encoder in place of those of `input_ids`.
             output_attentions: Give out the encoder's attention weights; None is the configuration's choice.
             output_hidden_states: Give out the states of all layers of the encoder; None is the configuration's choice.
-            word_shapes: (B, N) long shapes of the words; read where `word_features` says so, and so are the next.
-            word_characters: (B, N, 16) long characters of the words.
+            word_shapes: (B, N) long shapes of the words, as in `word_shapes.py`; read if `word_features` says so.
 
         Returns:
             The method's output; where `return_dict`, here or in the configuration, is False, a tuple of what is set.
@@ -129,7 +127,6 @@ class SpanNERModel(PreTrainedModel):
             word_index,
             word_mask,
             word_shapes=word_shapes,
-            word_characters=word_characters,
             inputs_embeds=inputs_embeds,
             **self._asked(output_attentions=output_attentions, output_hidden_states=output_hidden_states),
         )
@@ -151,7 +148,7 @@ class SpanNERModel(PreTrainedModel):
     ) -> BaseModelOutput:
         """(B, N, D) vectors of the words as `last_hidden_state`, and what else `WordEncoder.embed` is asked for.
 
-        The features of words come among what is asked; a method that does not hand it on takes them out.
+        `word_shapes` comes among what is asked; a method that calls the steps of the encoder itself takes it out.
         """
         return self.word_encoder(input_ids, attention_mask, word_index, word_mask, **asked)
 
@@ -167,10 +164,8 @@ class SpanNERModel(PreTrainedModel):
     def _init_weights(self, module: nn.Module) -> None:
         """First values as in the library, where weights shaped as a linear layer's count as one's; or 0."""
         super()._init_weights(module.as_layer() if isinstance(module, LinearWeights) else module)
-        if isinstance(module, ZeroEmbedding | ZeroLayer):
+        if isinstance(module, ShapeEmbedding):
             init.zeros_(module.weight)
-        if isinstance(module, ZeroLayer):
-            init.zeros_(module.bias)
 
     def score_spans(
         self, words: Tensor, word_mask: Tensor, labels: Tensor | None, decoding: Mapping[str, Any]

@@ -11,11 +11,11 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from hf_spanner.core.configuration_span_ner import SpanNERConfig
 from hf_spanner.core.text_encoder import new_encoder
-from hf_spanner.core.word_features import NUM_CHARACTERS, NUM_SHAPES
+from hf_spanner.core.word_shapes import NUM_SHAPES
 
 
 class WordEncoder(nn.Module):
-    """Transformer, pooling of sub-word tokens, then optional vectors of the words' shapes and characters, and a BiLSTM.
+    """Transformer, pooling of sub-word tokens, then optional vectors of the words' shapes, and a BiLSTM.
 
     A method may also call these steps one by one.
 
@@ -42,12 +42,7 @@ class WordEncoder(nn.Module):
             f"encoder.{name}": f"encoder.{source}" for name, source in self.encoder.all_tied_weights_keys.items()
         }
         self.output_size = config.encoder_config.hidden_size
-        reads_characters = config.word_features == "shapes_and_characters"
-        self.word_features = (
-            None
-            if config.word_features == "none"
-            else WordFeatureVectors(self.output_size, reads_characters=reads_characters)
-        )
+        self.shapes = None if config.word_features == "none" else ShapeEmbedding(NUM_SHAPES, self.output_size)
         if self.has_lstm:
             self.lstm_dropout = nn.Dropout(config.lstm_dropout)
             between = config.lstm_dropout if config.lstm_layer_dropout is None else config.lstm_layer_dropout
@@ -68,7 +63,6 @@ class WordEncoder(nn.Module):
         word_index: Tensor,
         word_mask: Tensor,
         word_shapes: Tensor | None = None,
-        word_characters: Tensor | None = None,
         **asked: Any,
     ) -> BaseModelOutput:
         """(B, N, D) vectors of the words, and what is asked of the encoder beside them, as in `embed`.
@@ -77,7 +71,7 @@ class WordEncoder(nn.Module):
         """
         tokens = self.embed(input_ids, attention_mask, **asked)  # (B, T, H)
         words = self.pool(cast(Tensor, tokens.last_hidden_state), word_index, word_mask.shape[1])  # (B, N, H)
-        words = self.with_features(words, word_mask, word_shapes, word_characters)
+        words = self.with_shapes(words, word_mask, word_shapes)
         tokens.last_hidden_state = self.recur(words, word_lengths(word_mask)) if self.has_lstm else words
         return tokens
 
@@ -161,24 +155,25 @@ class WordEncoder(nn.Module):
         counts = belongs.sum(dim=-1, keepdim=True).clamp(min=1)  # (B, N, 1)
         return torch.bmm(belongs.to(hidden.dtype), hidden) / counts
 
-    def with_features(
-        self, words: Tensor, word_mask: Tensor, word_shapes: Tensor | None, word_characters: Tensor | None
-    ) -> Tensor:
-        """The (B, N, H) words plus the vectors of their features, where the model reads some; else the words.
+    def with_shapes(self, words: Tensor, word_mask: Tensor, word_shapes: Tensor | None) -> Tensor:
+        """The (B, N, H) words plus the vectors of their shapes, if the model reads shapes; else the words.
 
         Args:
             words: (B, N, H), as from `pool`.
             word_mask: (B, N) bool; a word outside it stays as it is.
             word_shapes: (B, N) long, or None.
-            word_characters: (B, N, 16) long, or None.
 
         Raises:
-            ValueError: If the model reads a feature that is None.
+            ValueError: If the model reads shapes and they are None.
         """
-        if self.word_features is None:
+        if self.shapes is None:
             return words
-        added = self.word_features(word_shapes, word_characters)  # (B, N, H)
-        return words + added.masked_fill(~word_mask[..., None], 0)
+        if word_shapes is None:
+            raise ValueError(
+                "word_shapes must be given, since the model's word_features is 'shapes', got None; SpanNERCollator "
+                "makes them if its word_features is the same"
+            )
+        return words + self.shapes(word_shapes).masked_fill(~word_mask[..., None], 0)
 
     def recur(self, words: Tensor, lengths: Tensor) -> Tensor:
         """(B, N, lstm_size) states of the BiLSTM over (B, N, D) words; zeros after each length."""
@@ -187,56 +182,14 @@ class WordEncoder(nn.Module):
         return pad_packed_sequence(states, batch_first=True, total_length=words.shape[1])[0]
 
 
-class WordFeatureVectors(nn.Module):
-    """What is added to the vector of a word for the way it is written; zero in a new model.
+class ShapeEmbedding(nn.Embedding):
+    """What is added to the vector of a word for the way it is written; zero in a new model, which so is as without it.
 
-    An encoder that lower-cases its input cannot tell "Apple" from "apple". The vector of a word's shape is learnt; from
-    its characters a convolution over three of them, the largest value of each filter and a linear layer make another.
-
-    Sources: the convolution is that of Ma and Hovy 2016, section 2.1 (dimensions of 30, a window of 3), with 32 and 64;
-    Shen et al. 2021 (Locate and Label), section 3.2, put the states of a character BiLSTM beside a word's vector. That
-    we add where they append, and that we start at zero, is ours: a new model gives what it would give without.
-
-    Args:
-        size: H, width of the words.
-        reads_characters: Whether characters are read beside the shapes.
+    Ours: Shen et al. 2021 (Locate and Label), section 3.2, put the states of a BiLSTM over characters beside a word's
+    vector for the same purpose. A convolution over characters (Ma and Hovy 2016) beside the shapes gave less on
+    validation rows than the shapes alone, which also cost nothing.
     """
 
-    def __init__(self, size: int, *, reads_characters: bool) -> None:
-        super().__init__()
-        self.reads_characters = reads_characters
-        self.shapes = ZeroEmbedding(NUM_SHAPES, size)
-        if reads_characters:
-            self.characters = nn.Embedding(NUM_CHARACTERS, CHARACTER_SIZE)
-            self.filters = nn.Conv1d(CHARACTER_SIZE, NUM_FILTERS, kernel_size=3, padding=1)
-            self.output = ZeroLayer(NUM_FILTERS, size)
-
-    def forward(self, shapes: Tensor | None, characters: Tensor | None) -> Tensor:
-        """(B, N, H) vectors from (B, N) shapes and (B, N, 16) characters."""
-        if shapes is None or (self.reads_characters and characters is None):
-            name = "word_shapes" if shapes is None else "word_characters"
-            raise ValueError(
-                f"{name} must be given, since the model reads it, got None; "
-                "SpanNERCollator makes it where it has the model's word_features"
-            )
-        vectors = self.shapes(shapes)  # (B, N, H)
-        if not self.reads_characters:
-            return vectors
-        letters = self.characters(characters).flatten(0, 1).transpose(1, 2)  # (B N, 32, 16)
-        strongest = self.filters(letters).amax(dim=-1)  # (B N, 64)
-        return vectors + self.output(strongest).view_as(vectors)
-
-
-class ZeroEmbedding(nn.Embedding):
-    """Table that starts at 0, a class of its own so that its initialisation can be told from others."""
-
-
-class ZeroLayer(nn.Linear):
-    """Linear layer that starts at 0, a class of its own so that its initialisation can be told from others."""
-
-
-CHARACTER_SIZE = 32
-NUM_FILTERS = 64
 
 # What the library collects from the children of a model, though not from their children: layers that are not to be
 # cut, and weights with a precision of their own.

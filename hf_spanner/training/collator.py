@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerBase
 
 from hf_spanner.core.features import Window, WordTokenizer, pad_features
 from hf_spanner.core.spans import PADDING
-from hf_spanner.core.word_features import WordFeatures
+from hf_spanner.core.word_shapes import WordFeatures
 
 WINDOW_COLUMNS = ("row", "first_word", "num_words", "num_windows")
 
@@ -17,7 +17,7 @@ WINDOW_COLUMNS = ("row", "first_word", "num_words", "num_windows")
 class SpanNERCollator:
     """Rows of one window each -> `input_ids`, `attention_mask`, `word_index`, `word_mask`, `labels`.
 
-    A model that reads `word_features` also gets `word_shapes` and `word_characters`.
+    A model that reads `word_features` also gets `word_shapes`.
 
     A row has `tokens` (words) and `entities`; window rows of the trainer also have `left_context` and `right_context`
     (token ids), and `row`, `first_word`, `num_words`, `num_windows` (handed on as `windows`, (B, 4) long). Rows without

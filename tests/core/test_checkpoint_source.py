@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from bare_process import BareProcess
-from tiny_training import with_loud_features
+from tiny_training import with_loud_shapes
 from transformers import AutoConfig, AutoModel, AutoTokenizer, pipeline
 
 from hf_spanner import METHODS, SpanNERCollator, SpanNERModel, SpanNERPipeline
@@ -25,7 +25,6 @@ ROWS = [
     {"tokens": ["it", "rained", "all", "the", "way"], "entities": []},
     {"tokens": ["Oslo"], "entities": [{"start": 0, "end": 1, "label": "LOC"}]},
 ]
-FEATURES = "shapes_and_characters"
 BARE_PROGRAM = """
 import json
 import sys
@@ -65,8 +64,8 @@ def moved(
     encoder = shutil.copytree(encoder_folders["wordpiece"], root / "encoder")
     labels = cases("P-01")["input"]["labels"]
     settings = {"temperature": 1.7, "window_size": 30, "overlap": "nested", "affine_size": 8, "lstm_size": 8}
-    model = METHODS["boundary_smoothing"].from_encoder(encoder, labels, **settings, word_features=FEATURES)
-    model = with_loud_features(model.eval())
+    model = METHODS["boundary_smoothing"].from_encoder(encoder, labels, **settings, word_features="shapes")
+    model = with_loud_shapes(model.eval())
     tokenizer = AutoTokenizer.from_pretrained(encoder)
     answers = SpanNERPipeline(model=model, tokenizer=tokenizer)(TEXTS)
     model.save_pretrained(root / "first")
@@ -84,10 +83,10 @@ def bare(
     """What a process without the package makes of the moved folder, and of a model of each method with a batch."""
     out = moved.root / "again"
     labels = {"LOC": 0, "ORG": 1, "PER": 2}
-    batch = SpanNERCollator(AutoTokenizer.from_pretrained(tiny_encoder), labels, word_features=FEATURES)(ROWS)
+    batch = SpanNERCollator(AutoTokenizer.from_pretrained(tiny_encoder), labels, word_features="shapes")(ROWS)
     torch.save(batch, moved.root / "batch.pt")
     for method in METHODS:
-        model = with_loud_features(tiny_model(method, word_features=FEATURES))
+        model = with_loud_shapes(tiny_model(method, word_features="shapes"))
         model.config.save_pretrained(moved.root / "configurations" / method)
         model.save_pretrained(moved.root / "methods" / method)
     printed = bare_process.run(BARE_PROGRAM, moved.folder, out, json.dumps(TEXTS), *METHODS, cwd=moved.root)

@@ -20,7 +20,7 @@ from hf_spanner.core.features import (
     pad_features,
     plan_windows,
 )
-from hf_spanner.core.word_features import LOWER, MARKS, NO_SHAPE, TITLE, word_characters, word_shape
+from hf_spanner.core.word_shapes import LOWER, MARKS, NO_SHAPE, TITLE, word_shape
 
 KINDS = ("wordpiece", "bpe", "unigram")
 PLANS = st.tuples(st.lists(st.integers(0, 5), max_size=40), st.integers(5, 12), st.integers(5, 11)).filter(
@@ -151,11 +151,10 @@ def test_feature_with_context_on_both_sides(tokenizer: PreTrainedTokenizerBase) 
 
 def test_a_window_has_the_features_of_its_words(tokenizer: PreTrainedTokenizerBase) -> None:
     words = ["Ana", "met", "NATO", " ", "."]
-    tokenize = WordTokenizer(tokenizer, 10, "shapes_and_characters")
+    tokenize = WordTokenizer(tokenizer, 10, "shapes")
     text = tokenize([words])[0]
     feature = tokenize.feature(text, Window(1, 3), left=[20, 21], right=[30])
     assert feature["word_shapes"].tolist() == [word_shape(word) for word in words[1:4]]
-    assert feature["word_characters"].tolist() == word_characters(words[1:4]).tolist()
     assert "word_shapes" not in WordTokenizer(tokenizer, 10).feature(text._replace(features={}), Window(1, 3))
 
 
@@ -205,19 +204,15 @@ def test_padding_of_a_batch() -> None:
 
 def test_features_of_words_are_padded_with_0_to_the_words_of_the_batch(tokenizer: PreTrainedTokenizerBase) -> None:
     """A word without tokens has a shape all the same: the mask says that nothing is made of it."""
-    tokenize = WordTokenizer(tokenizer, 10, "shapes_and_characters")
+    tokenize = WordTokenizer(tokenizer, 10, "shapes")
     texts = [["Ana", " ", "met"], [], ["A"]]
     features = [
         tokenize.feature(text, Window(0, len(words))) for text, words in zip(tokenize(texts), texts, strict=True)
     ]
     batch = pad_features(features, [3, 0, 1], 0)
     assert batch["word_shapes"].tolist() == [[TITLE, MARKS, LOWER], [NO_SHAPE] * 3, [TITLE, NO_SHAPE, NO_SHAPE]]
-    assert batch["word_characters"].shape == (3, 3, 16)
-    assert batch["word_characters"][0, 2, :4].tolist() == [1 + ord(letter) for letter in "met"] + [0]
-    assert not batch["word_characters"][1].any()
-    assert batch["word_shapes"].dtype == batch["word_characters"].dtype == np.int64
-    empty = pad_features(features[1:2], [0], 0)
-    assert (empty["word_shapes"].tolist(), empty["word_characters"].shape) == ([[NO_SHAPE]], (1, 1, 16))
+    assert batch["word_shapes"].dtype == np.int64
+    assert pad_features(features[1:2], [0], 0)["word_shapes"].tolist() == [[NO_SHAPE]]
 
 
 def test_batch_without_words_keeps_one_place(tiny_model: Callable[..., Any]) -> None:

@@ -23,7 +23,7 @@ from transformers import (
 
 from hf_spanner import METHODS, SpanNERConfig
 from hf_spanner.core.word_encoder import WordEncoder, word_lengths
-from hf_spanner.core.word_features import NUM_CHARACTERS, NUM_SHAPES
+from hf_spanner.core.word_shapes import NUM_SHAPES
 
 SIZES = {
     "vocab_size": 50,
@@ -134,74 +134,42 @@ def test_lstm_reads_both_directions_up_to_the_last_word() -> None:
     assert torch.equal(states[:, 3:], torch.zeros(1, 1, 10))
 
 
-def features(word_mask: Tensor) -> dict[str, Tensor]:
-    """Random features of the words of a batch, also where there is no word."""
+def random_shapes(word_mask: Tensor) -> Tensor:
+    """A shape for each word of a batch, also where there is none."""
     torch.manual_seed(2)
-    return {
-        "word_shapes": torch.randint(NUM_SHAPES, word_mask.shape),
-        "word_characters": torch.randint(NUM_CHARACTERS, (*word_mask.shape, 16)),
-    }
+    return torch.randint(NUM_SHAPES, word_mask.shape)
 
 
-def with_random_features(kind: str, **fields: Any) -> WordEncoder:
-    model = encoder(word_features=kind, **fields)
-    for parameter in model.word_features.parameters():
-        nn.init.normal_(parameter)
+def with_random_shapes(**fields: Any) -> WordEncoder:
+    model = encoder(word_features="shapes", **fields)
+    nn.init.normal_(model.shapes.weight)
     return model
 
 
 @pytest.mark.parametrize("fields", [{}, {"lstm_layers": 1, "lstm_size": 10}])
-def test_features_of_words_are_added_before_the_lstm_and_padding_changes_none(fields: dict[str, Any]) -> None:
-    model = with_random_features("shapes_and_characters", **fields)
+def test_vectors_of_shapes_are_added_before_the_lstm_and_padding_changes_none(fields: dict[str, Any]) -> None:
+    model = with_random_shapes(**fields)
     alone, padded = batch(3), batch(3, 7, num_tokens=12, num_words=9)
-    given = features(padded["word_mask"])
-    cut = {name: values[:1, :3] for name, values in given.items()}
-    states = model(**alone, **cut).last_hidden_state
-    torch.testing.assert_close(model(**padded, **given).last_hidden_state[0, :3], states[0], atol=1e-5, rtol=1e-5)
-    plain = model.pool(
-        model.embed(alone["input_ids"], alone["attention_mask"]).last_hidden_state, alone["word_index"], 3
-    )
-    expected = plain + model.word_features(cut["word_shapes"], cut["word_characters"])
-    if model.has_lstm:
-        expected = model.recur(expected, torch.tensor([3]))
-    torch.testing.assert_close(states, expected)
+    shapes = random_shapes(padded["word_mask"])
+    states = model(**alone, word_shapes=shapes[:1, :3]).last_hidden_state
+    together = model(**padded, word_shapes=shapes).last_hidden_state
+    torch.testing.assert_close(together[0, :3], states[0], atol=1e-5, rtol=1e-5)
+    tokens = model.embed(alone["input_ids"], alone["attention_mask"]).last_hidden_state
+    expected = model.pool(tokens, alone["word_index"], 3) + model.shapes.weight[shapes[:1, :3]]
+    torch.testing.assert_close(states, model.recur(expected, torch.tensor([3])) if model.has_lstm else expected)
 
 
-def test_vectors_of_shape_and_characters_are_those_of_a_loop() -> None:
-    """A filter sees three characters, with zeros before the first and after the sixteenth; its largest value counts."""
-    model = with_random_features("shapes_and_characters").word_features
-    given = features(torch.ones(2, 3, dtype=torch.bool))
-    vectors = model(**{name.removeprefix("word_"): values for name, values in given.items()})
-    for row in range(2):
-        for word in range(3):
-            letters = model.characters.weight[given["word_characters"][row, word]]  # (16, 32)
-            letters = torch.cat([torch.zeros(1, 32), letters, torch.zeros(1, 32)])
-            values = [
-                sum(model.filters.weight[:, :, offset] @ letters[place + offset] for offset in range(3))
-                + model.filters.bias
-                for place in range(16)
-            ]
-            strongest = torch.stack(values).amax(dim=0)
-            expected = model.shapes.weight[given["word_shapes"][row, word]]
-            expected = expected + model.output.weight @ strongest + model.output.bias
-            torch.testing.assert_close(vectors[row, word], expected, atol=1e-4, rtol=1e-4)
-
-
-def test_a_word_without_tokens_has_zeros_whatever_its_features() -> None:
-    model = with_random_features("shapes_and_characters")
-    inputs = batch(3)
+def test_a_word_without_tokens_has_zeros_whatever_its_shape() -> None:
+    model, inputs = with_random_shapes(), batch(3)
     inputs["word_index"][0, 2], inputs["word_mask"][0, 1] = 0, False
-    states = model(**inputs, **features(inputs["word_mask"])).last_hidden_state
+    states = model(**inputs, word_shapes=random_shapes(inputs["word_mask"])).last_hidden_state
     assert torch.equal(states[0, 1], torch.zeros(32))
     assert states[0, [0, 2]].any(dim=-1).all()
 
 
-@pytest.mark.parametrize(("kind", "missing"), [("shapes", "word_shapes"), ("shapes_and_characters", "word_characters")])
-def test_a_feature_that_is_read_must_be_given(kind: str, missing: str) -> None:
-    model, inputs = encoder(word_features=kind), batch(3)
-    given = {name: values for name, values in features(inputs["word_mask"]).items() if name != missing}
-    with pytest.raises(ValueError, match=f"{missing} must be given, since the model reads it, got None; SpanNERColl"):
-        model(**inputs, **given)
+def test_shapes_that_are_read_must_be_given() -> None:
+    with pytest.raises(ValueError, match="word_shapes must be given, since the model's word_features is 'shapes', got"):
+        encoder(word_features="shapes")(**batch(3))
 
 
 def test_length_is_the_last_word_with_tokens() -> None:

@@ -1,4 +1,4 @@
-"""What every method promises of the features of words, run over METHODS; no method is named."""
+"""What every method promises of the shapes of words, run over METHODS; no method is named."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from method_facts import facts_of
-from tiny_training import QUIET, largest_difference, long_row, trained, with_loud_features
+from tiny_training import QUIET, largest_difference, long_row, trained, with_loud_shapes
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase, Trainer, TrainingArguments
 
@@ -16,20 +16,19 @@ from hf_spanner.core.spans import unpack_spans
 
 Rows = list[dict[str, Any]]
 Make = Callable[..., SpanNERModel]
-BOTH = "shapes_and_characters"
 
 
 @pytest.fixture
 def collator(tokenizer: PreTrainedTokenizerBase) -> SpanNERCollator:
-    return SpanNERCollator(tokenizer, {"LOC": 0, "ORG": 1, "PER": 2}, word_features=BOTH)
+    return SpanNERCollator(tokenizer, {"LOC": 0, "ORG": 1, "PER": 2}, word_features="shapes")
 
 
 @pytest.fixture
 def make_loud(tiny_model: Make, method: str) -> Make:
-    """Makes a model that finds entities, in which the features of a word change every score."""
+    """Makes a model that finds entities, in which the shape of a word changes every score."""
 
     def make(**fields: Any) -> SpanNERModel:
-        model = with_loud_features(tiny_model(method, word_features=BOTH, **facts_of(method).talkative, **fields))
+        model = with_loud_shapes(tiny_model(method, word_features="shapes", **facts_of(method).talkative, **fields))
         model.get_parameter(facts_of(method).none_bias).data[-1] = -10.0
         return model
 
@@ -50,20 +49,18 @@ def unlabelled(batch: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: value for name, value in batch.items() if name != "labels"}
 
 
-@pytest.mark.parametrize("kind", ["shapes", BOTH])
-def test_a_new_model_gives_what_it_gives_without_features(
-    kind: str, tiny_model: Make, method: str, collator: SpanNERCollator, rows: Rows
+def test_a_new_model_gives_what_it_gives_without_shapes(
+    tiny_model: Make, method: str, collator: SpanNERCollator, rows: Rows
 ) -> None:
-    plain, featured = tiny_model(method), tiny_model(method, word_features=kind)
+    plain, featured = tiny_model(method), tiny_model(method, word_features="shapes")
     missing, unexpected = featured.load_state_dict(plain.state_dict(), strict=False)
-    assert all(name.startswith("word_encoder.word_features.") for name in missing)
-    assert unexpected == []
+    assert (missing, unexpected) == (["word_encoder.shapes.weight"], [])
     batch = collator(rows)
     assert torch.equal(featured(**batch).logits, plain(**batch).logits)
     assert torch.equal(featured(**batch).loss, plain(**batch).loss)
 
 
-def test_features_tell_words_apart_that_are_equal_to_the_encoder(
+def test_shapes_tell_words_apart_that_are_equal_to_the_encoder(
     loud: SpanNERModel, tiny_model: Make, method: str, collator: SpanNERCollator, rows: Rows
 ) -> None:
     upper, lower = (unlabelled(collator(list(texts))) for texts in (rows, map(lowered, rows)))
@@ -86,7 +83,7 @@ def test_a_sentence_has_the_same_candidates_alone_and_in_a_batch(
     assert sum(map(len, together)) > 0
 
 
-def test_pipeline_and_trainer_read_the_features_of_text_words_windows_and_context(
+def test_pipeline_and_trainer_read_the_shapes_of_text_words_windows_and_context(
     make_loud: Make, tokenizer: PreTrainedTokenizerBase, tmp_path: Path
 ) -> None:
     """Each entity is found by both with equal scores, and lower case changes some."""
@@ -118,10 +115,9 @@ def test_pipeline_and_trainer_read_the_features_of_text_words_windows_and_contex
 def test_training_moves_the_vectors_from_zero_and_they_are_saved(
     is_ours: bool, tiny_model: Make, method: str, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path
 ) -> None:
-    model = tiny_model(method, word_features=BOTH)
-    features = model.word_encoder.word_features
-    assert not features.shapes.weight.any()
-    assert not features.output.weight.any()
+    model = tiny_model(method, word_features="shapes")
+    shapes = model.word_encoder.shapes.weight
+    assert not shapes.any()
     if is_ours:
         trained(model, tokenizer, rows, tmp_path, max_steps=2)
     else:
@@ -129,18 +125,17 @@ def test_training_moves_the_vectors_from_zero_and_they_are_saved(
         settings = {"max_steps": 2, "save_strategy": "no", "remove_unused_columns": False, **QUIET}
         args = TrainingArguments(str(tmp_path), learning_rate=1e-3, **settings)
         Trainer(model=model, args=args, data_collator=collator, train_dataset=rows).train()
-    assert features.shapes.weight.any()
-    assert features.output.weight.any()
-    assert all(parameter.isfinite().all() for parameter in features.parameters())
+    assert shapes.any()
+    assert shapes.isfinite().all()
     model.save_pretrained(tmp_path)
     loaded = type(model).from_pretrained(tmp_path)
-    assert loaded.config.word_features == BOTH
+    assert loaded.config.word_features == "shapes"
     assert largest_difference(model, loaded) == 0.0
 
 
-def test_a_batch_without_the_features_is_refused_in_words(
+def test_a_batch_without_the_shapes_is_refused_in_words(
     loud: SpanNERModel, tokenizer: PreTrainedTokenizerBase, rows: Rows
 ) -> None:
     batch = SpanNERCollator(tokenizer, loud.config.label2id)(rows)
-    with pytest.raises(ValueError, match="word_shapes must be given, since the model reads it, got None"):
+    with pytest.raises(ValueError, match="word_shapes must be given, since the model"):
         loud(**batch)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerBase
 
-from hf_spanner.core.word_features import word_features
+from hf_spanner.core.word_shapes import word_shape
 from hf_spanner.training.collator import SpanNERCollator
 
 LABEL2ID = {"LOC": 0, "ORG": 1, "PER": 2}
@@ -53,21 +53,19 @@ def test_batch_has_the_shapes_types_and_padding_of_the_contract(
         assert batch["labels"][place].tolist() == gold + [[-100] * 3] * (3 - len(gold))
 
 
-@pytest.mark.parametrize("kind", ["shapes", "shapes_and_characters"])
-def test_features_of_words_come_where_the_model_reads_them(
-    kind: str, collator: SpanNERCollator, tokenizer: PreTrainedTokenizerBase, rows: list[Mapping[str, Any]]
+def test_shapes_of_words_come_where_the_model_reads_them(
+    collator: SpanNERCollator, tokenizer: PreTrainedTokenizerBase, rows: list[Mapping[str, Any]]
 ) -> None:
     """They are those of the row's words, not of its context, and nothing else changes."""
     rows = [{**row, "left_context": [7, 8], "right_context": [9]} for row in rows]
-    plain, batch = collator(rows), SpanNERCollator(tokenizer, LABEL2ID, word_features=kind)(rows)
-    names = {"word_shapes"} if kind == "shapes" else {"word_shapes", "word_characters"}
-    assert batch.keys() - plain.keys() == names
+    plain, batch = collator(rows), SpanNERCollator(tokenizer, LABEL2ID, word_features="shapes")(rows)
+    shapes = batch.pop("word_shapes")
+    assert batch.keys() == plain.keys()
     assert all(torch.equal(batch[name], plain[name]) for name in plain)
-    for place, row in enumerate(rows):
-        for name, expected in word_features(row["tokens"], kind).items():
-            assert batch[name].dtype == torch.long
-            assert batch[name][place, : len(row["tokens"])].tolist() == expected.tolist()
-            assert not batch[name][place, len(row["tokens"]) :].any()
+    assert shapes.dtype == torch.long
+    for row, row_shapes in zip(rows, shapes.tolist(), strict=True):
+        expected = [word_shape(word) for word in row["tokens"]]
+        assert row_shapes == expected + [0] * (shapes.shape[1] - len(expected))
 
 
 def test_rows_without_entities_key_give_no_labels(collator: SpanNERCollator) -> None:

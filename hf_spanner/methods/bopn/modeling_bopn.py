@@ -97,7 +97,6 @@ class BOPNModel(SpanNERModel):
         word_index: Tensor,
         word_mask: Tensor,
         word_shapes: Tensor | None = None,
-        word_characters: Tensor | None = None,
         **asked: Any,
     ) -> BaseModelOutput:
         """(B, M + N, d) vectors of the types, then of the words (section 3.1).
@@ -107,14 +106,14 @@ class BOPNModel(SpanNERModel):
         encoder, num_types = self.word_encoder, self.types.num_embeddings
         types = all_rows(self.types, attention_mask.device)  # (M, d)
         if not self.config.has_type_inputs:
-            encoded = encoder(input_ids, attention_mask, word_index, word_mask, word_shapes, word_characters, **asked)
+            encoded = encoder(input_ids, attention_mask, word_index, word_mask, word_shapes, **asked)
             words = encoded.last_hidden_state  # (B, N, d)
             encoded.last_hidden_state = torch.cat([types.expand(len(words), -1, -1), words], dim=1)
             return encoded
         encoded = encoder.embed(input_ids, attention_mask, types, **asked)
         hidden = cast(Tensor, encoded.last_hidden_state)  # (B, M + T, H)
         words = encoder.pool(hidden[:, num_types:], word_index, word_mask.shape[1])  # (B, N, H)
-        words = encoder.with_features(words, word_mask, word_shapes, word_characters)
+        words = encoder.with_shapes(words, word_mask, word_shapes)
         both = torch.cat([hidden[:, :num_types], words], dim=1)  # (B, M + N, H)
         encoded.last_hidden_state = (
             encoder.recur(both, num_types + word_lengths(word_mask)) if encoder.has_lstm else both

@@ -28,7 +28,7 @@ from hf_spanner.methods.diffusion_ner.noise_diffusion_ner import (
     text_keys,
     uniform_numbers,
 )
-from hf_spanner.methods.diffusion_ner.pointers_diffusion_ner import ReducingLayer
+from hf_spanner.methods.diffusion_ner.pointers_diffusion_ner import ReducingLayer, ZeroLayer
 from hf_spanner.methods.diffusion_ner.process_diffusion_ner import (
     clean_boundaries,
     ddim_step,
@@ -148,10 +148,13 @@ class DiffusionNERModel(SpanNERModel):
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        """A reducing layer keeps the size of its inputs."""
+        """Scores of relative positions start at 0."""
         super()._init_weights(module)
         if isinstance(module, ReducingLayer):
             init.normal_(module.weight, std=module.in_features**-0.5)
+        elif isinstance(module, ZeroLayer):
+            init.zeros_(module.weight)
+            init.zeros_(module.bias)
 
     def _probabilities(self, output: DiffusionNEROutput) -> tuple[Tensor, Tensor, Tensor]:
         """P_l and P_r (B, R K, N) and P_c (B, R K, C + 1), float32."""

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from hf_spanner.core.linear_weights import LinearWeights
-from hf_spanner.core.word_encoder import ZeroLayer
 
 # How many numbers of the (B, K, N, h) fusion of spans and words exist at a time: on a CPU as many as fit a core's
 # cache, elsewhere 64 MiB, so that few kernels are started.
@@ -88,6 +87,10 @@ class RelativePositions(nn.Module):
 
 class ReducingLayer(nn.Linear):
     """Linear layer whose outputs start at the size of its inputs, so that what reads them learns soon."""
+
+
+class ZeroLayer(nn.Linear):
+    """Linear layer that starts at 0, a class of its own so that its initialisation can be told from others."""
 
 
 class FusionScores(torch.autograd.Function):
