@@ -219,7 +219,7 @@ def _split_files(folder: Path, split: str | None, format: str | None) -> list[Pa
         is_text_of_pair = (format or kind) == "brat" and path.suffix == ".txt" and path.with_suffix(".ann").exists()
         if kind and not is_text_of_pair:
             name = SHARD.sub("", path.name.split(".")[0])
-            splits.setdefault(SPLIT_NAMES.get(name, name), []).append(path)
+            splits.setdefault(_usual_name(name), []).append(path)
     files = splits[_split_name(list(splits), split, str(folder))]
     if len(files) > 1 and not all(SHARD.search(path.name.split(".")[0]) for path in files):
         raise ValueError(
@@ -229,14 +229,20 @@ def _split_files(folder: Path, split: str | None, format: str | None) -> list[Pa
 
 
 def _split_name(splits: list[str], split: str | None, source: str) -> str:
-    """The split asked for, or the only one."""
+    """The split asked for, by its own name or another usual one, or the only one."""
     if split is None and len(splits) == 1:
         return splits[0]
-    names = [split, SPLIT_NAMES.get(split, split)] if split is not None else []
-    for name in names:
-        if name in splits:
-            return name
-    raise ValueError(f"split is {split!r}, allowed for path {source}: {splits}")
+    if split in splits:
+        return split
+    same = [name for name in splits if split is not None and _usual_name(name) == _usual_name(split)]
+    if len(same) == 1:
+        return same[0]
+    raise ValueError(f"split is {split!r}, allowed for {source}: {splits}")
+
+
+def _usual_name(split: str) -> str:
+    """The name that stands for all usual names of a split."""
+    return SPLIT_NAMES.get(split, split)
 
 
 def _one_split(dataset: Dataset | DatasetDict, split: str | None, source: str) -> Dataset:

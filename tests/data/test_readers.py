@@ -101,7 +101,7 @@ def test_a_folder_gives_the_split_asked_for(tmp_path):
     assert words_of(load_rows(tmp_path, split="train")) == [["train"]]
     assert words_of(load_rows(tmp_path, split="validation")) == [["dev"]]
     assert words_of(load_rows(tmp_path, split="dev")) == [["dev"]]
-    with pytest.raises(ValueError, match=r"split is None, allowed for path .*'validation', 'train'"):
+    with pytest.raises(ValueError, match=r"split is None, allowed for .*'validation', 'train'"):
         load_rows(tmp_path)
     jsonl(tmp_path / "train.jsonl", "x")
     with pytest.raises(ValueError, match="several files of one split"):
@@ -145,7 +145,7 @@ def test_datasets_in_memory_saved_and_from_the_hub(tmp_path, monkeypatch):
     monkeypatch.setattr(readers, "load_dataset", lambda *args: asked.append(args) or splits)
     assert list(load_rows("someone/corpus", subset="en", split="train")) == [ROW]
     assert asked == [("someone/corpus", "en")]
-    with pytest.raises(ValueError, match="split is 'test', allowed for path someone/corpus"):
+    with pytest.raises(ValueError, match="split is 'test', allowed for someone/corpus"):
         load_rows("someone/corpus", split="test")
 
 
@@ -204,9 +204,23 @@ def test_splits_and_lists_in_memory_are_read_by_name():
     ):
         assert list(load_rows(splits, split="train")) == [ROW]
         assert words_of(load_rows(splits, split="test")) == [["Bo"]]
-        with pytest.raises(ValueError, match=r"split is None, allowed for path dataset: \['train', 'test'\]"):
+        with pytest.raises(ValueError, match=r"split is None, allowed for dataset: \['train', 'test'\]"):
             load_rows(splits)
     assert list(load_rows(DatasetDict({"validation": train}))) == [ROW]
+
+
+@pytest.mark.parametrize("name", ["validation", "dev", "valid", "val"])
+@pytest.mark.parametrize("asked", ["validation", "dev", "valid", "val"])
+def test_any_usual_name_of_a_split_finds_it(name, asked, tmp_path):
+    """In memory, where it was saved, and as a file."""
+    parts = DatasetDict({"train": Dataset.from_list([{"tokens": ["a"], "ner_tags": ["O"]}]), name: tagged_dataset()})
+    assert list(load_rows(parts, split=asked)) == [ROW]
+    parts.save_to_disk(tmp_path / "saved")
+    assert list(load_rows(tmp_path / "saved", split=asked)) == [ROW]
+    (tmp_path / "files").mkdir()
+    conll(tmp_path / "files" / f"{name}.conll")
+    conll(tmp_path / "files" / "train.conll", "Bo")
+    assert list(load_rows(tmp_path / "files", split=asked)) == [ROW]
     assert list(load_rows([{"tokens": ["Ana"], "entities": [(0, 1, "PER")]}])) == [ROW]
     with pytest.raises(ValueError, match=r"^rows, row 1 \(from 0\): row is 3 \(type\)"):
         load_rows([ROW, 3])
