@@ -16,7 +16,11 @@ COMMANDS = {
     "analyze": "write a report on a saved model and a data file",
     "compare": "compare two saved models on a data file",
 }
-EXTRAS = {"matplotlib": "plots"}  # a package that a command needs, and the extra that brings it
+EXTRAS = {
+    "matplotlib": "plots",
+    "spacy": "spacy",
+    "cassis": "cas",
+}  # a package that a command needs, and the extra that brings it
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from hf_spanner.data.brat import brat_rows
 from hf_spanner.data.columns import column_rows
+from hf_spanner.data.formats.docbin import docbin_rows, write_docbin
 from hf_spanner.data.formats.doccano import write_doccano
 from hf_spanner.data.formats.json_forms import JSON_FORMS, form_rows
 from hf_spanner.data.formats.label_studio import write_tasks
@@ -66,6 +67,7 @@ FORMATS: dict[str, DataFormat] = {
     "jsonl": DataFormat("JSON lines", (".jsonl", ".json"), _json_rows, write_jsonl),
     "brat": DataFormat("BRAT pairs", (".ann",), brat_rows),
     "parquet": DataFormat(PARQUET, (".parquet",)),
+    "spacy": DataFormat("spaCy's DocBin", (".spacy",), docbin_rows, write_docbin),
     "gliner": DataFormat("GLiNER's JSON", (), _json_rows, write_gliner),
     **{
         name: DataFormat(form.title, (), partial(_json_rows, form=name), JSON_WRITERS.get(name))

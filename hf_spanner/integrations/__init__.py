@@ -1,0 +1,1 @@
+"""Thin adapters to other packages, each behind its own extra."""
