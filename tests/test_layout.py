@@ -21,11 +21,15 @@ METHOD_FOLDERS = [path for path in (SOURCE / "methods").iterdir() if (path / "__
 IN_CORE_OR_METHOD = [path for path in MODULES if path.relative_to(SOURCE).parts[0] in ("core", "methods")]
 SHIPPED = [path for path in IN_CORE_OR_METHOD if not path.name.startswith("trainer_")]
 THIRD_PARTY = {"torch", "transformers", "huggingface_hub", "numpy"}
-GUARDED = {"scipy": "is_scipy_available"}
+GUARDED = {
+    "scipy": "is_scipy_available",
+    "onnxruntime": "is_onnxruntime_available",
+    "openvino": "is_openvino_available",
+}
 # What a folder may import of ours; a trainer counts as training, though it lies beside its method.
 FOUNDATION = {"core", "methods", "data", "metrics", "quickstart"}
 FOUNDATION_ARROWS = {"core": set(), "methods": {"core"}, "data": {"core"}, "metrics": set(), "quickstart": set()}
-NEVER_SHIPPED = ("training", "data", "metrics", "analysis", "calibration", "commands")
+NEVER_SHIPPED = ("training", "data", "metrics", "analysis", "calibration", "export", "commands")
 
 MAX_FILE_LINES, MAX_FUNCTION_LINES = 400, 40
 IMPORT_LINE = re.compile(r"^\s*(from\s+\S+\s+import\b|import\s+\.?\w)")

@@ -29,6 +29,7 @@ from hf_spanner.commands.options import (
     add_trust_option,
     at_least_one,
     command_parser,
+    data_name,
     given_reading,
     rate,
     trust_encoders,
@@ -99,11 +100,6 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     add_reader_options(parser)
     add_trust_option(parser)
     return parser.parse_args(arguments)
-
-
-def data_name(data: str, split: str | None) -> str:
-    """What stands for the data in the configuration; a path gives only its last part."""
-    return Path(data).name if split is None else f"{Path(data).name}, {split}"
 
 
 def report(calibration: Mapping[str, Any], num_predictions: int) -> str:

@@ -116,6 +116,11 @@ def rate(text: str) -> float:
     return value
 
 
+def data_name(data: str, split: str | None) -> str:
+    """What stands for the data in the configuration; a path gives only its last part."""
+    return Path(data).name if split is None else f"{Path(data).name}, {split}"
+
+
 def output_file(text: str) -> Path:
     """A path to which a file can be written, as the type of an option."""
     path = Path(text)

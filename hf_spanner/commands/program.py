@@ -15,12 +15,18 @@ COMMANDS = {
     "calibrate": "fit a saved model's scores on held-out data",
     "analyze": "write a report on a saved model and a data file",
     "compare": "compare two saved models on a data file",
+    "export": "write a saved model as a graph that runs without torch",
 }
-EXTRAS = {
+EXTRAS = {  # a package that a command needs, and the extra that brings it
     "matplotlib": "plots",
+    "onnx": "onnx",
+    "onnxruntime": "onnx",
+    "onnxscript": "onnx",
+    "openvino": "openvino",
+    "nncf": "openvino",
     "spacy": "spacy",
     "cassis": "cas",
-}  # a package that a command needs, and the extra that brings it
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,5 +1,6 @@
 """Turns words into windows of token ids, and windows into a padded batch."""
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -8,11 +9,10 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 from transformers import PreTrainedTokenizerBase
-from transformers.utils import logging
 
 from hf_spanner.core.word_shapes import WordFeatures, word_features
 
-logger = logging.get_logger(__name__)
+logger = logging.getLogger(__name__)
 
 SURROGATE = re.compile(r"[\ud800-\udfff]")
 
@@ -35,46 +35,48 @@ class Window(NamedTuple):
     num_words: int
 
 
-class WordTokenizer:
-    """Turns words into token ids, never cut to the encoder's length; special strings in the words are plain text.
-
-    The tokenizer's backend is copied: the caller's calls switch padding and truncation on and off in the original, and
-    threads can share the copy. A vocabulary that holds its special strings as pieces (Unigram) gives the unknown token
-    for them. Byte-level tokenizers recognise a word by the blank before it; where a tokenizer adds none to words
-    (ModernBERT's, RoBERTa's without `add_prefix_space`), the blank is added here. Where there is no padding token
-    (GPT-2, Llama) texts are padded with token 0: the mask hides it from the encoder, so any would do.
+class TokenRules(NamedTuple):
+    """What a tokenizer of the library knows beside its backend, as plain values.
 
     Args:
-        tokenizer: A fast tokenizer.
+        prefix: Token ids before a text.
+        suffix: Token ids after it.
+        unknown: Id of the unknown token.
+        pad_token_id: Id that batches are padded with.
+        reserved: Ids that no word may have, read as the unknown token.
+        needs_blank: Whether a blank before a word tells its tokenizer that it is one.
+        num_ids: One more than the largest id.
+    """
+
+    prefix: list[int]
+    suffix: list[int]
+    unknown: int | None
+    pad_token_id: int
+    reserved: list[int]
+    needs_blank: bool
+    num_ids: int
+
+
+class BackendWordTokenizer:
+    """Turns words into token ids, by the backend of a fast tokenizer alone; see `WordTokenizer`.
+
+    Args:
+        backend: The tokenizer of the library `tokenizers`, which is changed and used from here on.
+        rules: What must be known beside it.
         max_word_tokens: Tokens kept of one word; more are counted and reported.
         word_features: Features of the words themselves that the model reads.
-
-    Raises:
-        ValueError: If the tokenizer is not a fast one.
     """
 
     def __init__(
-        self, tokenizer: PreTrainedTokenizerBase, max_word_tokens: int, word_features: WordFeatures = "none"
+        self, backend: Any, rules: TokenRules, max_word_tokens: int, word_features: WordFeatures = "none"
     ) -> None:
-        if not (isinstance(tokenizer, PreTrainedTokenizerBase) and tokenizer.is_fast):
-            raise ValueError(f"a fast tokenizer is needed to align words with tokens, got {type(tokenizer).__name__}")
-        attributes = cast(Any, tokenizer)  # the base class does not declare those of fast tokenizers
-        self.backend = deepcopy(attributes.backend_tokenizer)
+        self.backend, self.rules = backend, rules
         self.backend.no_truncation()
         self.backend.no_padding()
         self.backend.encode_special_tokens = True
         self.max_word_tokens = max_word_tokens
         self.word_features: WordFeatures = word_features
-        self.unknown: int | None = attributes.unk_token_id
-        self.pad_token_id: int = 0 if attributes.pad_token_id is None else attributes.pad_token_id
-        self.num_ids = max(len(tokenizer), 1 + max(attributes.added_tokens_decoder, default=-1))
-        self.reserved = set() if self.unknown is None else set(attributes.all_special_ids) - {self.unknown}
-        in_words, in_text = tokenizer(["a", "a"], is_split_into_words=True), tokenizer("a a")
-        self.needs_blank = in_words["input_ids"] != in_text["input_ids"]
-        plain, full = tokenizer(["a"], is_split_into_words=True, add_special_tokens=False), tokenizer("a")
-        num_before = full["input_ids"].index(plain["input_ids"][0])
-        self.prefix = full["input_ids"][:num_before]
-        self.suffix = full["input_ids"][num_before + len(plain["input_ids"]) :]
+        self.reserved = set(rules.reserved)
 
     def __call__(self, texts: Sequence[Sequence[str]]) -> list[TokenizedWords]:
         """Token ids of each text, given as words."""
@@ -88,7 +90,7 @@ class WordTokenizer:
     def _input(self, word: str) -> str:
         """The word as the tokenizer takes it: half a character is no text, so it is read as an unknown one."""
         word = word if word.isascii() else SURROGATE.sub("\ufffd", word)
-        return " " + word if word and self.needs_blank else word
+        return " " + word if word and self.rules.needs_blank else word
 
     def _within_limit(self, ids: list[int], word_ids: list[int], words: Sequence[str]) -> TokenizedWords:
         counts = [0] * len(words)
@@ -109,8 +111,8 @@ class WordTokenizer:
             )
             ids = [token for token, keep in zip(ids, is_kept, strict=True) if keep]
             counts = [min(count, self.max_word_tokens) for count in counts]
-        if self.unknown is not None and not self.reserved.isdisjoint(ids):
-            ids = [self.unknown if token in self.reserved else token for token in ids]
+        if self.rules.unknown is not None and not self.reserved.isdisjoint(ids):
+            ids = [self.rules.unknown if token in self.reserved else token for token in ids]
         bounds = [0]
         for count in counts:
             bounds.append(bounds[-1] + count)
@@ -134,12 +136,57 @@ class WordTokenizer:
         bounds = text.bounds[window.first_word : window.first_word + window.num_words + 1]
         tokens = text.ids[bounds[0] : bounds[-1]]
         index = list(chain.from_iterable([word] * (b - a) for word, (a, b) in enumerate(pairwise(bounds), start=1)))
-        before, after = [*self.prefix, *left], [*right, *self.suffix]
+        before, after = [*self.rules.prefix, *left], [*right, *self.rules.suffix]
         return {
             "input_ids": [*before, *tokens, *after],
             "word_index": [0] * len(before) + index + [0] * len(after),
             **{name: rows[window.first_word :][: window.num_words] for name, rows in text.features.items()},
         }
+
+
+class WordTokenizer(BackendWordTokenizer):
+    """Turns words into token ids, never cut to the encoder's length; special strings in the words are plain text.
+
+    The tokenizer's backend is copied: the caller's calls switch padding and truncation on and off in the original, and
+    threads can share the copy. A vocabulary that holds its special strings as pieces (Unigram) gives the unknown token
+    for them. Byte-level tokenizers recognise a word by the blank before it; where a tokenizer adds none to words
+    (ModernBERT's, RoBERTa's without `add_prefix_space`), the blank is added here. Where there is no padding token
+    (GPT-2, Llama) texts are padded with token 0: the mask hides it from the encoder, so any would do.
+
+    Args:
+        tokenizer: A fast tokenizer.
+        max_word_tokens: Tokens kept of one word; more are counted and reported.
+        word_features: Features of the words themselves that the model reads.
+
+    Raises:
+        ValueError: If the tokenizer is not a fast one.
+    """
+
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, max_word_tokens: int, word_features: WordFeatures = "none"
+    ) -> None:
+        if not (isinstance(tokenizer, PreTrainedTokenizerBase) and tokenizer.is_fast):
+            raise ValueError(f"a fast tokenizer is needed to align words with tokens, got {type(tokenizer).__name__}")
+        backend = deepcopy(cast(Any, tokenizer).backend_tokenizer)  # the base class does not declare it
+        super().__init__(backend, token_rules(tokenizer), max_word_tokens, word_features)
+
+
+def token_rules(tokenizer: PreTrainedTokenizerBase) -> TokenRules:
+    """The rules of a fast tokenizer."""
+    attributes = cast(Any, tokenizer)  # the base class does not declare those of fast tokenizers
+    in_words, in_text = tokenizer(["a", "a"], is_split_into_words=True), tokenizer("a a")
+    plain, full = tokenizer(["a"], is_split_into_words=True, add_special_tokens=False), tokenizer("a")
+    num_before = full["input_ids"].index(plain["input_ids"][0])
+    unknown: int | None = attributes.unk_token_id
+    return TokenRules(
+        prefix=full["input_ids"][:num_before],
+        suffix=full["input_ids"][num_before + len(plain["input_ids"]) :],
+        unknown=unknown,
+        pad_token_id=0 if attributes.pad_token_id is None else attributes.pad_token_id,
+        reserved=[] if unknown is None else sorted(set(attributes.all_special_ids) - {unknown}),
+        needs_blank=in_words["input_ids"] != in_text["input_ids"],
+        num_ids=max(len(tokenizer), 1 + max(attributes.added_tokens_decoder, default=-1)),
+    )
 
 
 def plan_windows(bounds: Sequence[int], window_size: int, window_overlap: int) -> list[Window]:

@@ -21,6 +21,7 @@ from hf_spanner.core.checkpoint_source import check_source, write_source
 from hf_spanner.core.checkpoint_weights import DOWNLOAD_ARGUMENTS, check_weights, refuse_missing, saved_weights
 from hf_spanner.core.configuration_span_ner import SpanNERConfig
 from hf_spanner.core.decoding import Decoding
+from hf_spanner.core.exported_model import ExportedModel
 from hf_spanner.core.features import Window
 from hf_spanner.core.field_rules import numbered_labels
 from hf_spanner.core.linear_weights import LinearWeights
@@ -296,7 +297,8 @@ class SpanNERModel(PreTrainedModel):
 
         Only safetensors are read, and only files of the folder itself. `ignore_mismatched_sizes=True` allows a head of
         another size, for a new label set. `trust_remote_code=True` runs the code of an encoder that has its own; from
-        then on `AutoModel` and `pipeline` load the model, too.
+        then on `AutoModel` and `pipeline` load the model, too. A folder that holds a graph in place of weights gives an
+        `ExportedModel`.
 
         Raises:
             ValueError: If weights are missing, as in a checkpoint that holds an encoder only, or misshapen, or if the
@@ -307,7 +309,9 @@ class SpanNERModel(PreTrainedModel):
         kwargs["output_loading_info"] = True
         kwargs["key_mapping"] = cls.earlier_names | (kwargs.get("key_mapping") or {})
         try:
-            cls._check_weights(pretrained_model_name_or_path, args, kwargs)
+            exported = cls._check_weights(pretrained_model_name_or_path, args, kwargs)
+            if exported is not None:
+                return exported
             loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
         except Exception as error:
             error.add_note(f"while reading config.json and model.safetensors of {pretrained_model_name_or_path}")
@@ -319,10 +323,10 @@ class SpanNERModel(PreTrainedModel):
     @classmethod
     def _check_weights(
         cls, source: str | Path | None, model_arguments: Sequence[Any], arguments: Mapping[str, Any]
-    ) -> None:
-        """Refuse missing and misshapen weights before memory is taken for them."""
+    ) -> ExportedModel | None:
+        """Refuse missing and misshapen weights before memory is taken for them; where a graph is saved, its model."""
         if source is None:  # weights are given as they are
-            return
+            return None
         config = arguments.get("config")
         if not isinstance(config, PreTrainedConfig):
             given = {*DOWNLOAD_ARGUMENTS, *cls.config_class.field_rules, *GIVEN_BESIDE}
@@ -330,11 +334,14 @@ class SpanNERModel(PreTrainedModel):
             config = cls.config_class.from_pretrained(source if config is None else config, **asked)
         saved = saved_weights(source, arguments, vars(config).get("transformers_weights"))
         is_quantized = arguments.get("quantization_config") or vars(config).get("quantization_config")
-        if not saved or is_quantized:  # quantised weights have shapes of their own
-            return
+        if not saved:
+            return ExportedModel.found(source, cast(SpanNERConfig, config), arguments)
+        if is_quantized:  # quantised weights have shapes of their own
+            return None
         with torch.device("meta"), no_init_weights():
             model = cls(cast(SpanNERConfig, deepcopy(config)), *model_arguments)
         check_weights(model, source, saved, arguments.get("ignore_mismatched_sizes", False))
+        return None
 
     def save_pretrained(
         self, save_directory: str | Path, is_main_process: bool = True, push_to_hub: bool = False, **kwargs: Any

@@ -10,13 +10,12 @@ from transformers.pipelines.base import Pipeline
 from transformers.utils import logging
 
 from hf_spanner.core.calibration import PROMISES
-from hf_spanner.core.prediction import ReadableText, TextReader, predicted_spans
+from hf_spanner.core.prediction import Entity, ReadableText, TextReader, named_entities, predicted_spans
 from hf_spanner.core.spans import Span
 from hf_spanner.core.words import split_words, surface_offsets
 
 logger = logging.get_logger(__name__)
 
-Entity = dict[str, Any]
 BATCH_SIZE = 32
 BUFFERED_BATCHES = 32
 THRESHOLDS = {"threshold", *PROMISES}
@@ -176,22 +175,8 @@ class SpanNERPipeline(Pipeline):
 
     def postprocess(self, model_outputs: dict[str, Any]) -> list[Entity]:
         """Named entities of one text from its spans."""
-        surface, offsets, id2label = model_outputs["surface"], model_outputs["offsets"], self.model.config.id2label
-        entities = []
-        for word_start, word_end, label, score in model_outputs["spans"]:
-            start, end = offsets[word_start][0], offsets[word_end - 1][1]
-            entities.append(
-                {
-                    "entity_group": id2label[label],
-                    "score": score,
-                    "word": surface[start:end],
-                    "start": start,
-                    "end": end,
-                    "word_start": word_start,
-                    "word_end": word_end,
-                }
-            )
-        return entities
+        surface, offsets = model_outputs["surface"], model_outputs["offsets"]
+        return named_entities(surface, offsets, model_outputs["spans"], self.model.config.id2label)
 
 
 def buffers(items: Iterator, size: int, reach: int, before: Sequence = ()) -> Iterator[tuple[list, list, list]]:

@@ -15,16 +15,24 @@ from transformers.utils import logging
 
 from hf_spanner.core.calibration import calibrated_spans, lowest_score
 from hf_spanner.core.configuration_span_ner import NUM_SPECIAL_TOKENS, SpanNERConfig
-from hf_spanner.core.features import TokenizedWords, Window, WordTokenizer, pad_features, plan_windows
+from hf_spanner.core.features import (
+    BackendWordTokenizer,
+    TokenizedWords,
+    Window,
+    WordTokenizer,
+    pad_features,
+    plan_windows,
+)
 from hf_spanner.core.overlap import resolve_overlaps
 from hf_spanner.core.spans import Span
 
 logger = logging.get_logger(__name__)
 
 # From `input_ids`, `attention_mask`, `word_index` (B, T), `word_mask` (B, N) and the features of words that the model
-# reads, to (B, K, 4) packed candidates.
-CandidateFunction = Callable[[dict[str, np.ndarray]], np.ndarray]
+# reads, to a (K, 4) packed table for each window, or one (B, K, 4) for all.
+CandidateFunction = Callable[[dict[str, np.ndarray]], Sequence[np.ndarray] | np.ndarray]
 
+Entity = dict[str, Any]
 TOKENIZED_AT_ONCE = 1024  # texts, whose encodings take far more memory than their ids
 
 
@@ -45,23 +53,22 @@ class ReadableText:
     right: list[int]
 
 
-class TextReader:
+class WindowReader:
     """Makes words readable for a model: token ids, windows, and neighbouring sentences as context.
 
     Args:
-        tokenizer: The model's fast tokenizer.
-        config: `window_size`, `window_overlap`, `context_sentences` and `word_features` of the model, and the sizes of
-            its encoder.
-
-    Raises:
-        ValueError: If tokenizer and encoder do not fit, see `check_tokenizer`.
+        word_tokenizer: Turns words into token ids.
+        window_size: Most tokens read at once, special ones not counted.
+        window_overlap: Most tokens that neighbouring windows share.
+        context_sentences: Sentences of the document read on each side as context.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, config: SpanNERConfig) -> None:
-        self.window_size, self.window_overlap = cast(int, config.window_size), cast(int, config.window_overlap)
-        self.context_sentences = config.context_sentences
-        self.word_tokenizer = WordTokenizer(tokenizer, self.window_overlap, config.word_features)
-        check_tokenizer(self.word_tokenizer, config)
+    def __init__(
+        self, word_tokenizer: BackendWordTokenizer, window_size: int, window_overlap: int, context_sentences: int
+    ) -> None:
+        self.word_tokenizer = word_tokenizer
+        self.window_size, self.window_overlap = window_size, window_overlap
+        self.context_sentences = context_sentences
 
     def texts(
         self, words: Sequence[Sequence[str]], documents: Sequence[str | None] | None = None
@@ -76,13 +83,6 @@ class TextReader:
         Returns:
             One readable text for each.
         """
-        names_document = documents is not None and any(document is not None for document in documents)
-        if self.context_sentences and len(words) > 1 and not names_document:
-            logger.warning_once(
-                f"the model reads {self.context_sentences} neighbouring sentences of the same document as context, but "
-                "no document is named, so each text is read alone; name it in the field `document` of rows, or in "
-                "`documents` of a pipeline's call"
-            )
         tokenized: list[TokenizedWords] = []
         for first in range(0, len(words), TOKENIZED_AT_ONCE):
             tokenized.extend(self.word_tokenizer(words[first : first + TOKENIZED_AT_ONCE]))
@@ -113,17 +113,52 @@ class TextReader:
     def batch(self, windows: Sequence[tuple[ReadableText, Window]]) -> dict[str, np.ndarray]:
         """The padded inputs of some windows, as from `pad_features`."""
         features = [self.word_tokenizer.feature(text.tokens, window, text.left, text.right) for text, window in windows]
-        return pad_features(features, [window.num_words for _, window in windows], self.word_tokenizer.pad_token_id)
+        return pad_features(
+            features, [window.num_words for _, window in windows], self.word_tokenizer.rules.pad_token_id
+        )
+
+
+class TextReader(WindowReader):
+    """The reader of a model, from its tokenizer and its configuration.
+
+    Args:
+        tokenizer: The model's fast tokenizer.
+        config: `window_size`, `window_overlap`, `context_sentences` and `word_features` of the model, and the sizes of
+            its encoder.
+
+    Raises:
+        ValueError: If tokenizer and encoder do not fit, see `check_tokenizer`.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, config: SpanNERConfig) -> None:
+        window_size, window_overlap = cast(int, config.window_size), cast(int, config.window_overlap)
+        word_tokenizer = WordTokenizer(tokenizer, window_overlap, config.word_features)
+        super().__init__(word_tokenizer, window_size, window_overlap, config.context_sentences)
+        check_tokenizer(word_tokenizer, config)
+
+    def texts(
+        self, words: Sequence[Sequence[str]], documents: Sequence[str | None] | None = None
+    ) -> list[ReadableText]:
+        """As in the base class; that a model which reads context is told of no document is logged once."""
+        names_document = documents is not None and any(document is not None for document in documents)
+        if self.context_sentences and len(words) > 1 and not names_document:
+            logger.warning_once(
+                f"the model reads {self.context_sentences} neighbouring sentences of the same document as context, but "
+                "no document is named, so each text is read alone; name it in the field `document` of rows, or in "
+                "`documents` of a pipeline's call"
+            )
+        return super().texts(words, documents)
 
 
 def check_tokenizer(tokenizer: WordTokenizer, config: SpanNERConfig) -> None:
     """Raise a ValueError if the encoder has no vector for some token, or no position for the last of a full window."""
-    if tokenizer.num_ids > config.vocab_size:
+    rules = tokenizer.rules
+    if rules.num_ids > config.vocab_size:
         raise ValueError(
-            f"the tokenizer has {tokenizer.num_ids:,} tokens and the encoder vectors for {config.vocab_size:,}: give "
-            f"the encoder's own tokenizer, or call model.resize_token_embeddings({tokenizer.num_ids}) before training"
+            f"the tokenizer has {rules.num_ids:,} tokens and the encoder vectors for {config.vocab_size:,}: give "
+            f"the encoder's own tokenizer, or call model.resize_token_embeddings({rules.num_ids}) before training"
         )
-    num_special = len(tokenizer.prefix) + len(tokenizer.suffix)
+    num_special = len(rules.prefix) + len(rules.suffix)
     room = config.encoder_capacity() + NUM_SPECIAL_TOKENS - num_special
     if cast(int, config.window_size) > room:
         raise ValueError(
@@ -136,7 +171,7 @@ def predicted_spans(
     texts: Sequence[ReadableText],
     candidates: CandidateFunction,
     *,
-    reader: TextReader,
+    reader: WindowReader,
     settings: Mapping[str, Any],
     decoding: Mapping[str, Any],
     batch_size: int,
@@ -174,6 +209,12 @@ def predicted_spans(
         tables = [rows[start:end] for start, end in pairwise(ends)]
         spans.append(merge_windows(tables, text.windows, settings, decoding) if tables else [])
     return spans
+
+
+def tables_by_sentence(candidates: np.ndarray, num_sentences: int) -> list[np.ndarray]:
+    """A (K, 4) packed table for each sentence, from (P, 5) rows that begin with their sentence, in its order."""
+    borders = np.searchsorted(candidates[:, 0], np.arange(num_sentences + 1))
+    return [candidates[first:last, 1:] for first, last in pairwise(borders.tolist())]
 
 
 def window_owners(windows: Sequence[Window], starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
@@ -228,3 +269,34 @@ def merge_windows(
     scored = calibrated_spans(spans, config["calibration"], config["id2label"])
     threshold, id2label = decoding["threshold"], config["id2label"]
     return [span for span in scored if span.score >= lowest_score(threshold, id2label[span.label])]
+
+
+def named_entities(
+    surface: str, offsets: Sequence[tuple[int, int]], spans: Sequence[Span], id2label: Mapping[int, str]
+) -> list[Entity]:
+    """The spans of one text as entities, see `SpanNERPipeline.__call__`.
+
+    Args:
+        surface: The text.
+        offsets: Where its words lie in it, in characters, half-open.
+        spans: Its spans.
+        id2label: Label names by index.
+
+    Returns:
+        One entity for each span, in their order.
+    """
+    entities = []
+    for word_start, word_end, label, score in spans:
+        start, end = offsets[word_start][0], offsets[word_end - 1][1]
+        entities.append(
+            {
+                "entity_group": id2label[label],
+                "score": score,
+                "word": surface[start:end],
+                "start": start,
+                "end": end,
+                "word_start": word_start,
+                "word_end": word_end,
+            }
+        )
+    return entities

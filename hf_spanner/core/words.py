@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from html.entities import name2codepoint
 
 # Symbols of the shape. Printable ASCII stands for itself, the rest of Unicode for one of these.
-UPPER, LETTER, DIGIT, BLANK = "\u00c0", "\u00e0", "0", " "
+CAPITAL, LETTER, DIGIT, BLANK = "\u00c0", "\u00e0", "0", " "
 MIDDLE = "\u00b7"  # joins letters: Catalan middle dot, Hebrew geresh
 FLAG = "\u00a7"  # half of a flag emoji
 SINGLE = "\u00a4"  # a word by itself: ideograph, kana, Thai letter, emoji, foreign punctuation
@@ -59,7 +59,7 @@ SPECIAL_RANGES = (
     (0x1F1E6, 0x1F1FF, FLAG),
 )
 CATEGORY_SYMBOLS = {
-    **dict.fromkeys(("Lu", "Lt"), UPPER),
+    **dict.fromkeys(("Lu", "Lt"), CAPITAL),
     **dict.fromkeys(("Ll", "Lm", "Lo", "Nl", "No"), LETTER),
     **dict.fromkeys(("Mn", "Mc", "Me"), MARK),
     "Cf": FORMAT,
@@ -198,7 +198,7 @@ def _symbol(code: int) -> str:
         if first <= code <= last:
             return symbol
     symbol = CATEGORY_SYMBOLS.get(unicodedata.category(character), SINGLE)
-    if symbol in (UPPER, LETTER) and any(first <= code <= last for first, last in SINGLE_RANGES):
+    if symbol in (CAPITAL, LETTER) and any(first <= code <= last for first, last in SINGLE_RANGES):
         return SINGLE
     return symbol
 

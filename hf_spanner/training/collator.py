@@ -60,7 +60,7 @@ class SpanNERCollator:
             left, right = row.get("left_context") or (), row.get("right_context") or ()
             features.append(self.word_tokenizer.feature(text, Window(0, len(row["tokens"])), left, right))
             num_words.append(len(row["tokens"]))
-        arrays = pad_features(features, num_words, self.word_tokenizer.pad_token_id)
+        arrays = pad_features(features, num_words, self.word_tokenizer.rules.pad_token_id)
         batch = {name: torch.from_numpy(array) for name, array in arrays.items()}
         if "entities" in rows[0]:
             batch["labels"] = self._labels(rows)

@@ -60,7 +60,7 @@ def test_special_strings_of_a_text_are_plain_text(case: Case, kind: str, encoder
     for text in ["x", *map(built, case["input"]["items"])]:
         ids = tokenize([[text[start:end] for start, end in split_words(text)]])[0].ids
         assert special.isdisjoint(ids)
-    assert len(tokenize.prefix) == len(tokenize.suffix) == 1
+    assert len(tokenize.rules.prefix) == len(tokenize.rules.suffix) == 1
 
 
 @pytest.mark.parametrize("case", ["T-04"], indirect=True)

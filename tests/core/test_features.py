@@ -53,9 +53,9 @@ def test_byte_level_words_have_a_blank_before_them_however_the_tokenizer_was_loa
     expected = WordTokenizer(tokenizer, 100)(texts)
     tokenizer.backend_tokenizer.pre_tokenizer = ByteLevel(add_prefix_space=False)
     tokenize = WordTokenizer(tokenizer, 100)
-    assert tokenize.needs_blank
+    assert tokenize.rules.needs_blank
     assert tokenize(texts) == expected
-    assert (tokenize.prefix, tokenize.suffix) == ([0], [2])
+    assert (tokenize.rules.prefix, tokenize.rules.suffix) == ([0], [2])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -64,7 +64,7 @@ def test_prefix_and_suffix_are_the_special_tokens(
 ) -> None:
     tokenizer = tokenizers_by_kind[kind]
     tokenize = WordTokenizer(tokenizer, 100)
-    assert (tokenize.prefix, tokenize.suffix) == ([tokenizer.cls_token_id], [tokenizer.sep_token_id])
+    assert (tokenize.rules.prefix, tokenize.rules.suffix) == ([tokenizer.cls_token_id], [tokenizer.sep_token_id])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -145,7 +145,7 @@ def test_feature_with_context_on_both_sides(tokenizer: PreTrainedTokenizerBase) 
     tokenize = WordTokenizer(tokenizer, 10)
     text = TokenizedWords([10, 11, 12, 13, 14], [0, 1, 3, 3, 5])
     feature = tokenize.feature(text, Window(1, 3), left=[20, 21], right=[30])
-    assert feature["input_ids"] == [*tokenize.prefix, 20, 21, 11, 12, 13, 14, 30, *tokenize.suffix]
+    assert feature["input_ids"] == [*tokenize.rules.prefix, 20, 21, 11, 12, 13, 14, 30, *tokenize.rules.suffix]
     assert feature["word_index"] == [0, 0, 0, 1, 1, 3, 3, 0, 0]
 
 

@@ -164,7 +164,7 @@ def test_batches_go_from_short_to_long_and_leave_out_what_has_no_tokens(reader: 
         reader.texts(WORDS), nothing, reader=reader, settings=CONFIG, decoding=FLAT, batch_size=2
     )
     assert predicted == [[]] * len(WORDS)
-    special = len(reader.word_tokenizer.prefix) + len(reader.word_tokenizer.suffix)
+    special = len(reader.word_tokenizer.rules.prefix) + len(reader.word_tokenizer.rules.suffix)
     # texts of 2, 3, 7 and 9 words, then two of 30, read in windows [0, 12), [8, 20), [16, 28) and [24, 30)
     assert [(rows, width - special) for rows, width in widths] == [(2, 3), (2, 9), (2, 12), (2, 12), (2, 12), (2, 12)]
 
@@ -177,7 +177,7 @@ def test_context_is_the_nearest_sentence_of_the_same_document(reader: TextReader
     assert all((text.left, text.right) == ([], []) for text in reader.texts(words))
     first = texts[0]
     batch = reader.batch([(first, first.windows[0])])
-    special = len(reader.word_tokenizer.prefix) + len(reader.word_tokenizer.suffix)
+    special = len(reader.word_tokenizer.rules.prefix) + len(reader.word_tokenizer.rules.suffix)
     assert batch["input_ids"].shape == (1, special + len(ids[0]) + len(ids[1]))
     assert batch["word_index"].sum() == len(ids[0])
 
@@ -254,7 +254,7 @@ def test_padding_without_a_padding_token_changes_no_answer(
     texts = ["Ana met Bo in Oslo and then they walked", "Oslo"]
     expected = SpanNERPipeline(model=model, tokenizer=tokenizer)(texts)
     tokenizer.pad_token = None
-    assert TextReader(tokenizer, model.config).word_tokenizer.pad_token_id == 0
+    assert TextReader(tokenizer, model.config).word_tokenizer.rules.pad_token_id == 0
     answers = SpanNERPipeline(model=model, tokenizer=tokenizer)(texts)
     assert sum(map(len, expected)) > 1
     assert [[entity | {"score": 0} for entity in answer] for answer in answers] == [

@@ -1,0 +1,112 @@
+"""Named entities by an exported graph, with onnxruntime, tokenizers and numpy alone.
+
+    from ort_span_ner import SpanNER
+
+    ner = SpanNER("FOLDER")
+    ner(["Ana met Bo in Oslo."])
+
+The file lies in each exported folder, put together from the package's own source: words, windows, merging, overlaps and
+calibration are those of its pipeline.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from tokenizers import Tokenizer
+
+from hf_spanner.core.features import BackendWordTokenizer, TokenRules
+from hf_spanner.core.prediction import WindowReader, named_entities, predicted_spans, tables_by_sentence
+from hf_spanner.core.words import split_words, surface_offsets
+
+
+class SpanNER:
+    """The exported model of a folder.
+
+    Args:
+        folder: The folder.
+        num_threads: Threads of the graph; 0 is one for each core.
+    """
+
+    def __init__(self, folder: str | Path, num_threads: int = 0) -> None:
+        folder = Path(folder)
+        self.config, facts = (
+            json.loads((folder / name).read_text(encoding="utf-8")) for name in ("config.json", "span_ner_graph.json")
+        )
+        tokenizer = BackendWordTokenizer(
+            Tokenizer.from_file(str(folder / "tokenizer.json")),
+            TokenRules(**facts["token_rules"]),
+            self.config["window_overlap"],
+            self.config["word_features"],
+        )
+        self.reader = WindowReader(
+            tokenizer, self.config["window_size"], self.config["window_overlap"], self.config["context_sentences"]
+        )
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = num_threads
+        path = folder / facts["files"][0]
+        self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        self.inputs = [entry.name for entry in self.session.get_inputs()]
+
+    def __call__(
+        self,
+        texts: Sequence[Any],
+        *,
+        pretokenized: bool = False,
+        documents: Sequence[str | None] | None = None,
+        threshold: float | dict[str, float] | None = None,
+        overlap: str | None = None,
+        batch_size: int = 32,
+    ) -> list[list[dict[str, Any]]]:
+        """Entities of each text, as the pipeline gives them.
+
+        Args:
+            texts: Texts, or with `pretokenized` lists of words.
+            pretokenized: Whether they are lists of words.
+            documents: The document of each text, for a model that reads neighbouring sentences.
+            threshold: Lowest score of an entity, also by label; None is the model's own.
+            overlap: `flat`, `nested` or `any`; None is the model's own.
+            batch_size: Windows run through the graph at once.
+
+        Returns:
+            For each text its entities by start, longer first.
+        """
+        if pretokenized:
+            words = [list(text) for text in texts]
+            offsets, surfaces = [surface_offsets(text) for text in words], [" ".join(text) for text in words]
+        else:
+            surfaces = list(texts)
+            offsets = [split_words(text, split_hyphens=self.config["split_hyphens"]) for text in surfaces]
+            words = [[text[a:b] for a, b in spans] for text, spans in zip(surfaces, offsets, strict=True)]
+        settings = self.settings()
+        spans = predicted_spans(
+            self.reader.texts(words, documents),
+            self.candidates,
+            reader=self.reader,
+            settings=settings,
+            decoding={
+                "threshold": self.config["threshold"] if threshold is None else threshold,
+                "overlap": self.config["overlap"] if overlap is None else overlap,
+            },
+            batch_size=batch_size,
+        )
+        return [
+            named_entities(surface, places, text_spans, settings["id2label"])
+            for surface, places, text_spans in zip(surfaces, offsets, spans, strict=True)
+        ]
+
+    def settings(self) -> dict[str, Any]:
+        """What merging needs of the configuration."""
+        calibration = self.config["calibration"]
+        if calibration is None and self.config["temperature"] != 1:
+            calibration = {"all": {"temperature": self.config["temperature"]}, "per_label": {}}
+        id2label = {int(index): label for index, label in self.config["id2label"].items()}
+        return {"id2label": id2label, "multi_label": self.config["multi_label"], "calibration": calibration}
+
+    def candidates(self, batch: dict[str, np.ndarray]) -> list[np.ndarray]:
+        """A table of candidates for each window of a batch."""
+        (table,) = self.session.run(None, {name: batch[name] for name in self.inputs})
+        return tables_by_sentence(np.asarray(table), len(batch["input_ids"]))
