@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, cast
 
+import numpy as np
 from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
@@ -246,6 +247,10 @@ class SpanNERConfig(CheckedFields, PreTrainedConfig):
         labels = set(cast(dict, self.label2id))
         if isinstance(value, Mapping) and set(value) != labels:
             raise ValueError(f"{name} must be a number or name each of {', '.join(sorted(labels))}, got {dict(value)}")
+
+    def sifted(self, candidates: np.ndarray, decoding: Mapping[str, Any]) -> np.ndarray:
+        """What a method does with the (K, 4) candidates of a window that a graph has found; most do nothing."""
+        return candidates
 
     def merge_settings(self) -> dict[str, Any]:
         """What `merge_windows` needs of the configuration, as plain values."""

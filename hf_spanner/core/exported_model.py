@@ -95,10 +95,11 @@ class ExportedModel:
 
     def candidate_function(self, decoding: Mapping[str, Any] | None = None) -> CandidateFunction:
         """What `predicted_spans` needs of a model: from a padded batch of arrays to a table for each window."""
-        self.decoding(decoding)
+        settings = self.decoding(decoding)
 
         def candidates(batch: dict[str, np.ndarray]) -> list[np.ndarray]:
-            return tables_by_sentence(self.graph(batch), len(batch["input_ids"]))
+            tables = tables_by_sentence(self.graph(batch), len(batch["input_ids"]))
+            return [self.config.sifted(table, settings) for table in tables]
 
         return candidates
 

@@ -106,8 +106,8 @@ class WordEncoder(nn.Module):
             asked["output_attentions"] = True
         if prompts is not None:
             vectors = self.encoder.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds
-            inputs_embeds = torch.cat([prompts.expand(len(vectors), -1, -1), vectors], dim=1)  # (B, P + T, H)
-            ones = attention_mask.new_ones(len(vectors), len(prompts))
+            inputs_embeds = torch.cat([prompts.expand(vectors.shape[0], -1, -1), vectors], dim=1)  # (B, P + T, H)
+            ones = attention_mask.new_ones(vectors.shape[0], prompts.shape[0])
             attention_mask = torch.cat([ones, attention_mask], dim=1)  # (B, P + T)
         if inputs_embeds is None:
             output = self.encoder(input_ids, attention_mask=attention_mask, **asked)
@@ -148,7 +148,7 @@ class WordEncoder(nn.Module):
         """
         if self.pooling == "max":
             index = word_index[:, :, None].expand_as(hidden)
-            pooled = hidden.new_zeros(len(hidden), num_words + 1, hidden.shape[-1])
+            pooled = hidden.new_zeros(hidden.shape[0], num_words + 1, hidden.shape[-1])
             return pooled.scatter_reduce(1, index, hidden, "amax", include_self=False)[:, 1:]
         words = torch.arange(1, num_words + 1, device=word_index.device)  # (N,)
         belongs = word_index[:, None, :] == words[:, None]  # (B, N, T)

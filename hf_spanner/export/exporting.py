@@ -135,7 +135,7 @@ def write_folder(
     (folder / GRAPH_FACTS).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     ner.model.config.save_pretrained(folder)
     ner.tokenizer.save_pretrained(folder)
-    if to == "onnx":
+    if to == "onnx" and graph.head.runs_alone:
         (folder / RUNNER).write_text(runner_source(), encoding="utf-8")
     return graph.decoding
 

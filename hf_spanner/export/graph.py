@@ -10,10 +10,16 @@ from torch import Tensor, nn
 
 from hf_spanner.core.modeling_span_ner import SpanNERModel
 from hf_spanner.core.prediction import TextReader
+from hf_spanner.export.head_bopn import BOPNHead
 from hf_spanner.export.head_boundary_smoothing import BoundarySmoothingHead
+from hf_spanner.export.head_locate_and_label import LocateAndLabelHead
 from hf_spanner.export.recurrence import GraphLSTM
 
-HEADS = {"boundary_smoothing": BoundarySmoothingHead}
+HEADS = {
+    "bopn": BOPNHead,
+    "boundary_smoothing": BoundarySmoothingHead,
+    "locate_and_label": LocateAndLabelHead,
+}
 # What the first two dimensions of each input are; all of them are free in the graph.
 DIMENSIONS = {
     "input_ids": ("batch", "tokens"),
@@ -21,7 +27,6 @@ DIMENSIONS = {
     "word_index": ("batch", "tokens"),
     "word_mask": ("batch", "words"),
     "word_shapes": ("batch", "words"),
-    "word_characters": ("batch", "words"),
 }
 EXAMPLE = (["Ana", "met", "Bo", "in", "Oslo"], ["It", "rained"], ["Yes"])  # any words: their number must not matter
 
@@ -60,11 +65,10 @@ class CandidateGraph(nn.Module):
         word_index: Tensor,
         word_mask: Tensor,
         word_shapes: Tensor | None = None,
-        word_characters: Tensor | None = None,
     ) -> Tensor:
         """(P, 5) float32 rows (sentence, start, end, label, score) of padded inputs, ordered by sentence."""
-        features = {"word_shapes": word_shapes, "word_characters": word_characters}
-        words = self.model.encode(input_ids, attention_mask, word_index, word_mask, **features).last_hidden_state
+        encoded = self.model.encode(input_ids, attention_mask, word_index, word_mask, word_shapes=word_shapes)
+        words = encoded.last_hidden_state
         sentence, *columns = self.head(words, word_mask)
         return torch.stack([sentence.float(), *(column.float() for column in columns)], dim=1)
 

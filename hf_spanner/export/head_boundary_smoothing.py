@@ -20,6 +20,7 @@ class BoundarySmoothingHead(nn.Module):
     """
 
     fixed: tuple[str, ...] = ()  # settings that act inside the graph
+    runs_alone = True  # nothing but merging follows the graph
 
     def __init__(self, model: SpanNERModel, decoding: Mapping[str, Any]) -> None:
         super().__init__()

@@ -42,7 +42,7 @@ VARIANTS = [
     *[(method, "wordpiece", {}) for method in HEADS],
     ("boundary_smoothing", "bpe", {"lstm_layers": 2, "pooling": "first", "num_encoder_layers": 2}),
     ("boundary_smoothing", "unigram", {"lstm_layers": 0, "pooling": "max", "width_embedding_size": 0}),
-    ("boundary_smoothing", "wordpiece", {"lstm_layers": 1, "word_features": "shapes_and_characters"}),
+    ("boundary_smoothing", "wordpiece", {"lstm_layers": 1, "word_features": "shapes"}),
 ]
 
 

@@ -108,7 +108,7 @@ class BOPNModel(SpanNERModel):
         if not self.config.has_type_inputs:
             encoded = encoder(input_ids, attention_mask, word_index, word_mask, word_shapes, **asked)
             words = encoded.last_hidden_state  # (B, N, d)
-            encoded.last_hidden_state = torch.cat([types.expand(len(words), -1, -1), words], dim=1)
+            encoded.last_hidden_state = torch.cat([types.expand(words.shape[0], -1, -1), words], dim=1)
             return encoded
         encoded = encoder.embed(input_ids, attention_mask, types, **asked)
         hidden = cast(Tensor, encoded.last_hidden_state)  # (B, M + T, H)

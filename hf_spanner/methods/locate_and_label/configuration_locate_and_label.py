@@ -1,7 +1,9 @@
 """Configuration of Locate and Label."""
 
-from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, cast
+
+import numpy as np
 
 from hf_spanner.core.configuration_span_ner import SpanNERConfig
 from hf_spanner.core.field_rules import (
@@ -14,6 +16,8 @@ from hf_spanner.core.field_rules import (
     Rate,
     Size,
 )
+from hf_spanner.core.spans import Span
+from hf_spanner.methods.locate_and_label.soft_nms_locate_and_label import after_soft_nms
 
 
 class Rising:
@@ -91,3 +95,11 @@ class LocateAndLabelConfig(SpanNERConfig):
     def max_seed_length(self) -> int:
         """Longest seed, in words."""
         return self.seed_lengths[-1]
+
+    def sifted(self, candidates: np.ndarray, decoding: Mapping[str, Any]) -> np.ndarray:
+        """The proposals that Soft-NMS leaves, each once."""
+        spans = {(start, end): Span(int(start), int(end), int(label), score) for start, end, label, score in candidates}
+        if not self.use_soft_nms or not spans:
+            return candidates
+        kept = after_soft_nms(list(spans.values()), decoding, cast(dict[int, str], self.id2label))
+        return np.array(kept, dtype=np.float32).reshape(-1, 4)

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from transformers import initialization as init
 
 from hf_spanner.core.modeling_span_ner import TOTAL, SpanNERModel, SpanNEROutput
-from hf_spanner.core.overlap import resolve_overlaps
 from hf_spanner.core.spans import Limits, Span, pack_spans
 from hf_spanner.core.word_encoder import word_lengths
 from hf_spanner.methods.locate_and_label.configuration_locate_and_label import LocateAndLabelConfig
@@ -31,7 +30,7 @@ from hf_spanner.methods.locate_and_label.loss_locate_and_label import (
     sentence_sums,
     soft_weights,
 )
-from hf_spanner.methods.locate_and_label.soft_nms_locate_and_label import soft_nms
+from hf_spanner.methods.locate_and_label.soft_nms_locate_and_label import after_soft_nms
 from hf_spanner.methods.locate_and_label.span_pooling_locate_and_label import (
     pooled_seeds,
     pooled_spans,
@@ -173,24 +172,12 @@ class LocateAndLabelModel(SpanNERModel):
         table = torch.cat([output.proposals, best.indices[:, None]], dim=1)[is_entity].cpu().numpy()  # (E, 4)
         scores = best.values[is_entity].detach().cpu().numpy()  # (E,)
         bounds = np.searchsorted(table[:, 0], np.arange(len(output.word_mask) + 1))
-        spans = []
+        spans, id2label = [], cast(dict[int, str], self.config.id2label)
         for first, last in pairwise(bounds):
             rows = zip(table[first:last, 1:].tolist(), scores[first:last].tolist(), strict=True)
             entities = [Span(start, end, label, score) for (start, end, label), score in rows]
-            spans.append(self._after_soft_nms(entities, decoding) if self.config.use_soft_nms else entities)
+            spans.append(after_soft_nms(entities, decoding, id2label) if self.config.use_soft_nms else entities)
         return pack_spans(spans).to(output.logits.device)
-
-    def _after_soft_nms(self, spans: list[Span], decoding: Mapping[str, Any]) -> list[Span]:
-        """Spans of one sentence, each (start, end) once, that Soft-NMS keeps and that clash with none ahead of them."""
-        bounds = np.array([span[:2] for span in spans]).reshape(-1, 2)
-        limits = {name: decoding[f"nms_{name}"] for name in ("iou", "decay", "threshold")}
-        decayed_scores = soft_nms(bounds, np.array([span.score for span in spans]), **limits).tolist()
-        ranked = zip(spans, decayed_scores, strict=True)
-        decayed = [span._replace(score=score) for span, score in ranked if score >= 0]
-        id2label = cast(dict[int, str], self.config.id2label)
-        kept = resolve_overlaps(decayed, policy=decoding["overlap"], id2label=id2label)
-        scores = {span[:2]: span.score for span in spans}
-        return [span._replace(score=scores[span[:2]]) for span in kept]
 
     @property
     def limits(self) -> Limits:

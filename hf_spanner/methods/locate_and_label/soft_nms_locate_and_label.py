@@ -1,8 +1,34 @@
 """Soft-NMS over spans (Shen et al. 2021, Algorithm 1)."""
 
+from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
+from typing import Any
 
 import numpy as np
+
+from hf_spanner.core.overlap import resolve_overlaps
+from hf_spanner.core.spans import Span
+
+
+def after_soft_nms(spans: Sequence[Span], decoding: Mapping[str, Any], id2label: Mapping[int, str]) -> list[Span]:
+    """Spans of one sentence, each (start, end) once, that Soft-NMS keeps and that clash with none ahead of them.
+
+    Args:
+        spans: Spans with the classifier's probabilities.
+        decoding: `overlap` and the three settings of Soft-NMS.
+        id2label: Label names by index.
+
+    Returns:
+        Spans with the scores that they came with.
+    """
+    bounds = np.array([span[:2] for span in spans]).reshape(-1, 2)
+    limits = {name: decoding[f"nms_{name}"] for name in ("iou", "decay", "threshold")}
+    decayed_scores = soft_nms(bounds, np.array([span.score for span in spans]), **limits).tolist()
+    ranked = zip(spans, decayed_scores, strict=True)
+    decayed = [span._replace(score=score) for span, score in ranked if score >= 0]
+    kept = resolve_overlaps(decayed, policy=decoding["overlap"], id2label=id2label)
+    scores = {span[:2]: span.score for span in spans}
+    return [span._replace(score=scores[span[:2]]) for span in kept]
 
 
 def soft_nms(spans: np.ndarray, scores: np.ndarray, *, iou: float, decay: float, threshold: float) -> np.ndarray:

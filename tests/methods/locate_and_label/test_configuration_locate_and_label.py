@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from transformers import AutoConfig
 
@@ -68,3 +69,14 @@ def test_soft_nms_is_set_by_a_call() -> None:
     assert (decoding["nms_iou"], decoding["nms_decay"], decoding["nms_threshold"]) == (0.9, 0.5, 0.1)
     with pytest.raises(ValueError, match="nms_iou must be"):
         config.decoding({"nms_iou": 1.1})
+
+
+@pytest.mark.parametrize(("use_soft_nms", "expected"), [(True, [(0, 4)]), (False, [(0, 4), (0, 4), (0, 3)])])
+def test_candidates_of_a_graph_are_sifted_by_soft_nms(use_soft_nms: bool, expected: list[tuple[int, int]]) -> None:
+    """IoU .75 >= .7, so .6 decays to .48, below delta .5; a proposal that comes twice counts once."""
+    config = LocateAndLabelConfig(use_soft_nms=use_soft_nms, id2label={0: "PER"})
+    candidates = np.array([[0, 4, 0, 0.99], [0, 4, 0, 0.99], [0, 3, 0, 0.6]], dtype=np.float32)
+    sifted = config.sifted(candidates, config.decoding())
+    assert [tuple(row) for row in sifted[:, :2].astype(int).tolist()] == expected
+    assert sifted[0, 3] == np.float32(0.99)
+    assert config.sifted(candidates[:0], config.decoding()).shape == (0, 4)
