@@ -13,7 +13,7 @@ import torch
 from hf_spanner.core.checkpoint_weights import DOWNLOAD_ARGUMENTS, found_file
 from hf_spanner.core.configuration_span_ner import SpanNERConfig
 from hf_spanner.core.decoding import Decoding
-from hf_spanner.core.prediction import CandidateFunction, tables_by_sentence
+from hf_spanner.core.prediction import CandidateFunction, graph_tables
 
 GRAPH_FACTS = "span_ner_graph.json"  # what an exported folder says of its graph
 GRAPH_FILES = {"onnx": "*.onnx*", "openvino": "openvino_model.*"}
@@ -98,8 +98,7 @@ class ExportedModel:
         settings = self.decoding(decoding)
 
         def candidates(batch: dict[str, np.ndarray]) -> list[np.ndarray]:
-            tables = tables_by_sentence(self.graph(batch), len(batch["input_ids"]))
-            return [self.config.sifted(table, settings) for table in tables]
+            return [self.config.sifted(table, settings) for table in graph_tables(self.graph, batch)]
 
         return candidates
 

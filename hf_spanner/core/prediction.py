@@ -33,6 +33,7 @@ logger = logging.get_logger(__name__)
 CandidateFunction = Callable[[dict[str, np.ndarray]], Sequence[np.ndarray] | np.ndarray]
 
 Entity = dict[str, Any]
+PAIRS_AT_ONCE = 2**17  # pairs of words in one run of a graph, 200 MB where each has a vector of 400
 TOKENIZED_AT_ONCE = 1024  # texts, whose encodings take far more memory than their ids
 
 
@@ -215,6 +216,22 @@ def tables_by_sentence(candidates: np.ndarray, num_sentences: int) -> list[np.nd
     """A (K, 4) packed table for each sentence, from (P, 5) rows that begin with their sentence, in its order."""
     borders = np.searchsorted(candidates[:, 0], np.arange(num_sentences + 1))
     return [candidates[first:last, 1:] for first, last in pairwise(borders.tolist())]
+
+
+def graph_tables(
+    graph: Callable[[Mapping[str, np.ndarray]], np.ndarray], batch: Mapping[str, np.ndarray]
+) -> list[np.ndarray]:
+    """A (K, 4) packed table for each window of a batch, by a graph that holds all pairs of words at once.
+
+    Long windows are run in parts of the batch, so that the pairs do not fill the memory.
+    """
+    num_windows, num_words = batch["word_mask"].shape
+    at_once = max(1, PAIRS_AT_ONCE // num_words**2)
+    tables: list[np.ndarray] = []
+    for first in range(0, num_windows, at_once):
+        part = {name: array[first : first + at_once] for name, array in batch.items()}
+        tables += tables_by_sentence(graph(part), len(part["word_mask"]))
+    return tables
 
 
 def window_owners(windows: Sequence[Window], starts: np.ndarray, ends: np.ndarray) -> np.ndarray:

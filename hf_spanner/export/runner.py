@@ -19,7 +19,7 @@ import onnxruntime
 from tokenizers import Tokenizer
 
 from hf_spanner.core.features import BackendWordTokenizer, TokenRules
-from hf_spanner.core.prediction import WindowReader, named_entities, predicted_spans, tables_by_sentence
+from hf_spanner.core.prediction import WindowReader, graph_tables, named_entities, predicted_spans
 from hf_spanner.core.words import split_words, surface_offsets
 
 
@@ -108,5 +108,6 @@ class SpanNER:
 
     def candidates(self, batch: dict[str, np.ndarray]) -> list[np.ndarray]:
         """A table of candidates for each window of a batch."""
-        (table,) = self.session.run(None, {name: batch[name] for name in self.inputs})
-        return tables_by_sentence(np.asarray(table), len(batch["input_ids"]))
+        return graph_tables(
+            lambda part: np.asarray(self.session.run(None, {name: part[name] for name in self.inputs})[0]), batch
+        )

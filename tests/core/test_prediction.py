@@ -1,6 +1,6 @@
 """From words to spans: owners, merge of windows, order of batches, context, and a stand-in for a model."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +15,14 @@ from hf_spanner import SpanNERModel, SpanNERPipeline, SpanNERTrainer
 from hf_spanner.core import configuration_span_ner, prediction
 from hf_spanner.core.decoding import Decoding
 from hf_spanner.core.features import Window, plan_windows
-from hf_spanner.core.prediction import TextReader, merge_windows, predicted_spans, window_owners
+from hf_spanner.core.prediction import (
+    TextReader,
+    graph_tables,
+    merge_windows,
+    predicted_spans,
+    tables_by_sentence,
+    window_owners,
+)
 from hf_spanner.core.spans import PADDING, Span
 from hf_spanner.methods import training_arguments_of
 
@@ -272,3 +279,24 @@ def test_more_special_tokens_than_there_is_room_for_are_refused_by_numbers(
     with pytest.raises(ValueError, match="window_size must be at most 509 with a tokenizer that puts 3 .*, got 510"):
         TextReader(tokenizer, tiny_model().config)
     TextReader(tokenizer, tiny_model(window_size=509).config)
+
+
+def test_tables_of_sentences_from_flat_rows() -> None:
+    """Rows (sentence, start, end, label, score) in the order of sentences, of which some have none."""
+    rows = np.array([[1, 0, 1, 0, 0.5], [1, 2, 3, 1, 0.25], [3, 0, 2, 0, 1.0]])
+    tables = tables_by_sentence(rows, 5)
+    assert [table.tolist() for table in tables] == [[], [[0, 1, 0, 0.5], [2, 3, 1, 0.25]], [], [[0, 2, 0, 1.0]], []]
+
+
+@pytest.mark.parametrize(("num_words", "sizes"), [(10, [3]), (200, [3]), (256, [2, 1]), (1000, [1, 1, 1])])
+def test_a_graph_is_run_on_as_many_windows_as_its_pairs_allow(num_words: int, sizes: list[int]) -> None:
+    """2^17 pairs are 3 windows of 200 words, 2 of 256, and 1 of any length; the tables are those of one run."""
+    seen = []
+
+    def graph(part: Mapping[str, np.ndarray]) -> np.ndarray:
+        seen.append(len(part["word_mask"]))
+        return np.array([[row, *part["marks"][row], 0, 0, 0.5] for row in range(len(part["marks"]))])
+
+    batch = {"word_mask": np.ones((3, num_words), dtype=bool), "marks": np.arange(3)[:, None]}
+    assert [table[0, 0] for table in graph_tables(graph, batch)] == [0, 1, 2]
+    assert seen == sizes
