@@ -62,10 +62,15 @@ def test_every_picture_has_a_title_and_named_axes(make: Callable[[], Figure]) ->
 
 
 @pytest.mark.parametrize("make", PICTURES.values(), ids=PICTURES)
-def test_every_picture_is_a_png_as_wide_as_a_phone_needs(make: Callable[[], Figure]) -> None:
+def test_every_picture_is_a_png_as_wide_as_a_phone_needs_and_leaves_no_global_state(
+    make: Callable[[], Figure],
+) -> None:
+    settings = dict(matplotlib.rcParams)
     png = png_bytes(make())
     assert png.startswith(b"\x89PNG\r\n\x1a\n")
     assert struct.unpack(">I", png[16:20])[0] == WIDTH * DOTS_PER_INCH
+    assert pyplot.get_fignums() == []
+    assert dict(matplotlib.rcParams) == settings
 
 
 @pytest.mark.parametrize("make", PICTURES.values(), ids=PICTURES)
@@ -76,14 +81,6 @@ def test_lines_and_bars_have_colours_of_the_palette(make: Callable[[], Figure]) 
     bars = [to_hex(bar.get_facecolor()) for axes in figure.axes for bar in axes.patches]
     assert lines + bars
     assert set(lines + bars) <= allowed
-
-
-@pytest.mark.parametrize("make", PICTURES.values(), ids=PICTURES)
-def test_no_picture_leaves_global_state(make: Callable[[], Figure]) -> None:
-    settings = dict(matplotlib.rcParams)
-    png_bytes(make())
-    assert pyplot.get_fignums() == []
-    assert dict(matplotlib.rcParams) == settings
 
 
 def test_reliability_shows_exact_intervals_and_counts() -> None:

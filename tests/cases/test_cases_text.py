@@ -46,9 +46,9 @@ def named(entities: list[dict[str, Any]]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("case", ["T-01", "T-02", "T-03", "T-07", "T-08", "T-10"], indirect=True)
 def test_entities_come_back_unchanged(case: Case, perfect: Any) -> None:
     for item, expected in zip(case["input"]["items"], case["expected"]["entities"], strict=True):
-        began = time.perf_counter()
+        began = time.process_time()
         assert named(perfect.run_text(built(item), item["entities"])) == expected
-        assert time.perf_counter() - began < case["input"].get("max_seconds", 60)
+        assert time.process_time() - began < case["input"].get("max_seconds", 60)
 
 
 @pytest.mark.parametrize("case", ["T-10"], indirect=True)

@@ -86,6 +86,6 @@ def test_time_is_near_linear_in_the_number_of_candidates() -> None:
         Span(start, start + generator.randint(1, 5), 0, generator.random())
         for start in (generator.randrange(20_000) for _ in range(40_000))
     ]
-    began = time.perf_counter()
+    began = time.process_time()
     assert resolve_overlaps(spans, policy="nested", id2label=ID2LABEL)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5

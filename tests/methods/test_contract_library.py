@@ -37,7 +37,7 @@ def plainly_trained(model: SpanNERModel, collator: SpanNERCollator, rows: Rows, 
     return trainer.train()
 
 
-@pytest.mark.parametrize(("size", "accumulation"), [(4, 1), (2, 2), (1, 4)])
+@pytest.mark.parametrize(("size", "accumulation"), [(4, 1), pytest.param(2, 2, marks=pytest.mark.slow), (1, 4)])
 def test_the_librarys_trainer_takes_the_mean_over_sentences(
     tiny_model: Make,
     method: str,

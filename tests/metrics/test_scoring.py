@@ -198,15 +198,16 @@ def test_impossible_options_are_refused(options, message):
 
 
 def test_ten_thousand_sentences_take_less_than_a_second():
+    """Of this process, so that a busy machine changes nothing."""
     rng = random.Random(0)
     texts = []
     for index in range(10_000):
         spans = [(start, start + 2, rng.choice("ABCD")) for start in rng.sample(range(30), 2 + index % 2)]
         texts.append((predicted_spans(*spans, score=rng.random()), gold_spans(*spans)))
     predictions, references = [predicted for predicted, _ in texts], [gold for _, gold in texts]
-    started = time.perf_counter()
+    started = time.process_time()
     result = score_spans(predictions, references)
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0
     assert result["num_correct"] == result["num_gold"] == 25_000
 
 

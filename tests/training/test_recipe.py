@@ -175,7 +175,7 @@ def test_tags_broken_yaml_and_other_shapes_are_refused(write: Write, text: str) 
         Recipe.from_yaml(write(text))
 
 
-@pytest.mark.parametrize("text", ["a: " + "[" * 5_000, "a: " + "{b: " * 5_000, "- " * 5_000])
+@pytest.mark.parametrize("text", ["a: " + "[" * 2_000, "- " * 2_000])
 def test_yaml_nested_without_end_is_refused_with_its_file(write: Write, text: str) -> None:
     with pytest.raises(ValueError, match=r"recipe\.yaml is not plain YAML that can be read: it is nested too deeply"):
         Recipe.from_yaml(write(text))

@@ -33,7 +33,7 @@ def all_pairs(module: SpanVectors, words: Tensor, num_rows: int | None = None) -
 def literal_vectors(module: SpanVectors, words: Tensor) -> Tensor:
     """Each pair alone: the condition of the last word, the normalised first word, embeddings, one product, ReLU."""
     batch_size, num_words, _ = words.shape
-    expected = torch.zeros(batch_size, num_words, num_words, module.layer.out_features)
+    expected = torch.zeros(batch_size, num_words, num_words, len(module.layer.weight))
     for b in range(batch_size):
         for i in range(num_words):
             for j in range(num_words):
