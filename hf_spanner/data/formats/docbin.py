@@ -71,8 +71,11 @@ def _layers(doc: Any) -> Spans:
     layers: Spans = {ENTS: [(span, None) for span in doc.ents]}
     for key, group in doc.spans.items():
         scores: Any = group.attrs.get(SCORES)
-        has_scores = scores is not None and len(scores) == len(group)
-        layers[key] = [(span, float(scores[place]) if has_scores else None) for place, span in enumerate(group)]
+        if scores is None or len(scores) != len(group):
+            scores = [None] * len(group)
+        layers[key] = [
+            (span, None if score is None else float(score)) for span, score in zip(group, scores, strict=True)
+        ]
     return layers
 
 
