@@ -11,7 +11,16 @@ from hf_spanner.data.schema import Problem, Row
 from hf_spanner.data.texts import AnnotatedText, TextEntity, lines_of, text_rows
 
 # Relations, attributes, modifiers, normalisations, events, notes, equivalences.
-OTHER_LINE = re.compile(r"[RAMNE#]\d+\t|\*\t")
+OTHER_LINE = re.compile(r"([RAMNE#])\d+\t|(\*)\t")
+OTHERS = {
+    "R": "relation",
+    "A": "attribute",
+    "M": "attribute",
+    "N": "normalisation",
+    "E": "event",
+    "#": "note",
+    "*": "equivalence",
+}
 SPAN_LINE = re.compile(r"(T\S+)\t(\S+) (\d{1,18} \d{1,18}(?:;\d{1,18} \d{1,18})*)\t(.*)", re.DOTALL)
 
 
@@ -66,7 +75,10 @@ def _text_bounds(annotation: Path, reading: Reading) -> Iterator[TextEntity]:
         if has_bare_return(line):
             reading.refuse(place, Problem("line end", "line", line, LINE_ENDS))
             continue
-        if not line.strip() or OTHER_LINE.match(line):
+        other = OTHER_LINE.match(line)
+        if other is not None:
+            reading.report.count(f"skipped, {OTHERS[other[1] or other[2]]}", f"{place}: {line[:80]!r}")
+        if not line.strip() or other is not None:
             continue
         match = SPAN_LINE.fullmatch(line)
         if match is None:

@@ -97,7 +97,7 @@ def text_rows(annotated: AnnotatedText, reading: Reading) -> Iterator[Row]:
                 if entity.score is not None:
                     scores.setdefault(span, entity.score)
     whole = (0, len(split.starts))
-    for border in [whole] if annotated.parts is None else _row_borders(split, spans, annotated.parts):
+    for border in [whole] if annotated.parts is None else _row_borders(split, spans, annotated, reading):
         yield _row(annotated, split, border, spans, scores, reading)
 
 
@@ -196,32 +196,46 @@ def _continuous(entity: TextEntity, text: str, reading: Reading) -> list[tuple[i
             start, earlier_end = merged.pop()
             end = max(earlier_end, end)  # fragments may overlap
         merged.append((start, end))
-    if len(merged) == 1:
-        return merged
+    return chosen_pieces(merged, entity.field, entity.place, surface, reading)
+
+
+def chosen_pieces(
+    pieces: list[tuple[int, int]], field: str, place: str, surface: object, reading: Reading
+) -> list[tuple[int, int]]:
+    """What becomes of an entity in pieces, in characters or words, under the policy for discontinuous ones.
+
+    Raises:
+        ValueError: For more than one piece, if the policy and `on_error` are "error".
+    """
+    if len(pieces) == 1:
+        return pieces
     policy = reading.options.discontinuous
     allowed = 'one piece; discontinuous="split", "cover", "first" or "drop" accepts the file'
-    problem = Problem("discontinuous", entity.field, merged, allowed)
     if policy == "error":
-        reading.refuse(entity.place, problem)
+        reading.refuse(place, Problem("discontinuous", field, pieces, allowed))
         return []
     verb = "dropped, discontinuous" if policy == "drop" else f"changed, discontinuous ({policy})"
-    reading.report.count(verb, f"{entity.place}: {surface!r}")
-    cover = (merged[0][0], max(end for _, end in merged))
-    return {"split": merged, "cover": [cover], "first": merged[:1], "drop": []}[policy]
+    reading.report.count(verb, f"{place}: {surface!r}")
+    cover = (pieces[0][0], max(end for _, end in pieces))
+    return {"split": pieces, "cover": [cover], "first": pieces[:1], "drop": []}[policy]
 
 
 def _row_borders(
-    split: SplitText, spans: Sequence[tuple[int, int, str]], parts: Sequence[int]
+    split: SplitText, spans: Sequence[tuple[int, int, str]], annotated: AnnotatedText, reading: Reading
 ) -> Iterator[tuple[int, int]]:
-    """Word borders of the rows of a text: its parts, joined where an entity runs over a border."""
+    """Word borders of the rows of a text: its parts, joined where an entity runs over a border, which is counted."""
     joined = {index for start, end, _ in spans for index in range(start + 1, end)}
-    begins = sorted(parts)
+    begins = sorted(annotated.parts or ())
     first = next_part = 0
     for index, start in enumerate(split.starts):
         is_border = False
         while next_part < len(begins) and begins[next_part] <= start:
             is_border, next_part = True, next_part + 1
-        if is_border and first < index and index not in joined:
+        if not is_border or first == index:
+            continue
+        if index in joined:
+            reading.report.count("changed, parts joined that an entity runs over", annotated.place)
+        else:
             yield first, index
             first = index
     if split.starts:

@@ -7,13 +7,18 @@ from typing import NamedTuple
 
 from hf_spanner.data.brat import brat_rows
 from hf_spanner.data.columns import column_rows
+from hf_spanner.data.formats.cas import cas_rows
+from hf_spanner.data.formats.conllu import PLUS, conllu_rows
 from hf_spanner.data.formats.docbin import docbin_rows, write_docbin
 from hf_spanner.data.formats.doccano import write_doccano
+from hf_spanner.data.formats.documents import write_brat, write_columns, write_parquet
 from hf_spanner.data.formats.json_forms import JSON_FORMS, form_rows
 from hf_spanner.data.formats.label_studio import write_tasks
 from hf_spanner.data.formats.prodigy import write_prodigy
+from hf_spanner.data.formats.pubtator import pubtator_rows, write_pubtator
 from hf_spanner.data.formats.rows import write_jsonl
 from hf_spanner.data.formats.sentences import write_gliner
+from hf_spanner.data.formats.webanno import HEAD, webanno_rows
 from hf_spanner.data.formats.writing import Writing
 from hf_spanner.data.jsonl import json_records
 from hf_spanner.data.lines import text_lines
@@ -53,6 +58,16 @@ def _json_rows(path: Path, reading: Reading, form: str | None = None) -> Iterato
     return form_rows(json_records(text_lines(path), str(path), reading), str(path), reading, form)
 
 
+def _column_rows(path: Path, reading: Reading) -> Iterator[Row]:
+    """Rows of columns, or of WebAnno TSV and CoNLL-U Plus, which their first line shows."""
+    first = next((line for _, line in text_lines(path)), "")
+    for head, name in ((HEAD, "webanno"), (PLUS, "conllu")):
+        if first.startswith(head):
+            reading.report.formats[str(path)] = f"{FORMATS[name].title}, by {first[:40]!r} in line 1"
+            return (webanno_rows if name == "webanno" else conllu_rows)(path, reading)
+    return column_rows(path, reading)
+
+
 JSON_WRITERS: dict[str, Writer] = {
     "label-studio": write_tasks,
     "prodigy": write_prodigy,
@@ -62,11 +77,16 @@ FORMATS: dict[str, DataFormat] = {
     "conll": DataFormat(
         "CoNLL columns",
         (".conll", ".bio", ".iob", ".iob2", ".tsv", ".conllu", ".conllup"),
-        column_rows,
+        _column_rows,
+        write_columns,
     ),
     "jsonl": DataFormat("JSON lines", (".jsonl", ".json"), _json_rows, write_jsonl),
-    "brat": DataFormat("BRAT pairs", (".ann",), brat_rows),
-    "parquet": DataFormat(PARQUET, (".parquet",)),
+    "brat": DataFormat("BRAT pairs", (".ann",), brat_rows, write_brat),
+    "parquet": DataFormat(PARQUET, (".parquet",), write=write_parquet),
+    "pubtator": DataFormat("PubTator", (".pubtator",), pubtator_rows, write_pubtator),
+    "webanno": DataFormat("WebAnno TSV 3", (), webanno_rows),
+    "conllu": DataFormat("CoNLL-U Plus", (), conllu_rows),
+    "cas": DataFormat("UIMA CAS", (".xmi",), cas_rows),
     "spacy": DataFormat("spaCy's DocBin", (".spacy",), docbin_rows, write_docbin),
     "gliner": DataFormat("GLiNER's JSON", (), _json_rows, write_gliner),
     **{

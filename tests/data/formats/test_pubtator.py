@@ -1,0 +1,76 @@
+"""PubTator's files."""
+
+import pytest
+
+from hf_spanner.data.policy import ReadReport
+from hf_spanner.data.readers import read_rows
+from hf_spanner.data.writers import save_rows
+
+FILE = """77|t|Fever in Oslo.
+77|a|Acute fever|cough rose. New York too.
+77\t0\t5\tFever\tDisease\tD005334
+77\t9\t13\tOslo\tPlace
+77\t21\t26\tfever\tDisease\tD005334
+77\tCID\tD1\tD005334
+
+78|t|No mention
+78|a|
+"""
+
+
+def test_titles_and_abstracts_are_rows_of_one_document(tmp_path, surfaces):
+    (tmp_path / "a.pubtator").write_text(FILE, encoding="utf-8")
+    report = ReadReport()
+    rows = list(read_rows(tmp_path / "a.pubtator", report=report))
+    assert surfaces(rows) == [[("Disease", "Fever"), ("Place", "Oslo")], [("Disease", "fever")], []]
+    assert [row["document"] for row in rows] == ["77", "77", "78"]
+    assert report.counts == {"skipped, relation": 1}
+
+
+def test_a_file_of_the_package_bioc_is_read(tool_files, surfaces):
+    report = ReadReport()
+    rows = list(read_rows(tool_files / "pubtator.txt", format="pubtator", report=report))
+    assert surfaces(rows) == [[("Disease", "Fever"), ("Place", "Oslo")], [("Disease", "fever")], [], []]
+    assert [row["document"] for row in rows] == ["77", "77", "78", "78"]
+    assert report.counts == {"skipped, relation": 1}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("77\t0\t5\tFevers\tDisease", r"line 3: surface is 'Fevers' \(surface\); allowed: 'Fever'"),
+        ("77\t0\t500\tFever\tDisease", r"line 3: mention.*\(range\)"),
+        ("77\t0\t5", r"line 3: line is .*number, start, end"),
+    ],
+)
+def test_malformed_lines_are_refused_or_dropped(line, message, tmp_path):
+    path = tmp_path / "a.pubtator"
+    path.write_text(f"77|t|Fever\n77|a|rose\n{line}\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        list(read_rows(path))
+    report = ReadReport()
+    assert len(list(read_rows(path, on_error="drop", report=report))) == 2
+    assert sum(report.counts.values()) == 1
+
+
+def test_an_article_without_title_is_refused(tmp_path):
+    (tmp_path / "a.pubtator").write_text("77|a|rose\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"line 1: article is '77' \(form\)"):
+        list(read_rows(tmp_path / "a.pubtator"))
+
+
+def test_the_first_row_of_a_document_is_its_title(tmp_path):
+    rows = [
+        {"document": "7", "tokens": ["Fever", "!"], "entities": [{"start": 0, "end": 1, "label": "D"}]},
+        {"document": "7", "tokens": ["It"], "entities": []},
+        {"document": "7", "tokens": ["rose"], "entities": [{"start": 0, "end": 1, "label": "V"}]},
+        {"id": "x", "tokens": ["Bo"], "entities": []},
+    ]
+    path = tmp_path / "a.pubtator"
+    save_rows(rows, path)
+    assert path.read_text(encoding="utf-8") == (
+        "7|t|Fever !\n7|a|It rose\n7\t0\t5\tFever\tD\t-\n7\t11\t15\trose\tV\t-\n\nx|t|Bo\nx|a|\n\n"
+    )
+    assert [row["tokens"] for row in read_rows(path)] == [["Fever", "!"], ["It", "rose"], ["Bo"]]
+    with pytest.raises(ValueError, match="a name without tabs"):
+        save_rows([{"document": "a|b", "tokens": ["a"], "entities": []}], tmp_path / "b.pubtator")
