@@ -93,3 +93,18 @@ def test_missing_partners_and_empty_folders_are_refused(tmp_path, reading):
     pair(tmp_path, "Ana", "").with_suffix(".txt").unlink()
     with pytest.raises(ValueError, match=r"a\.txt does not exist"):
         list(brat_rows(tmp_path, reading()))
+
+
+def test_what_is_no_entity_is_counted_by_its_kind(tmp_path, reading):
+    others = "R1\tKnows Arg1:T1 Arg2:T1\nA1\tSure T1\nM1\tSure T1\nN1\tRef T1 x:1\tAna\n"
+    others += "E1\tX:T1\n#1\tNote T1\ty\n*\tEquiv T1 T1\n"
+    strict = reading()
+    assert surfaces(brat_rows(pair(tmp_path, "Ana", f"T1\tPER 0 3\tAna\n{others}"), strict)) == [("PER", "Ana")]
+    assert strict.report.counts == {
+        "skipped, relation": 1,
+        "skipped, attribute": 2,
+        "skipped, normalisation": 1,
+        "skipped, event": 1,
+        "skipped, note": 1,
+        "skipped, equivalence": 1,
+    }

@@ -52,6 +52,8 @@ def docbin_rows(path: Path, reading: Reading) -> Iterator[Row]:
         is_long = len(parts or ()) > 1
         name, document = (doc.user_data.get(field) for field in ("id", "document"))
         words = [(token.idx, token.idx + len(token)) for token in doc if token.text.strip()]
+        for _ in range(len(doc) - len(words)):
+            reading.report.count("left out, token of white space", place)
         yield from text_rows(
             AnnotatedText(
                 place,

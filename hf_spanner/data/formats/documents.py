@@ -121,7 +121,9 @@ def _flat(row: Row, name: str, unwritable: re.Pattern[str], writing: Writing) ->
 
 def write_parquet(rows: Iterable[Row], path: Path, writing: Writing) -> None:
     """Write a Parquet file with the columns of `FEATURES`."""
-    columns = [{name: row.get(name) for name in FEATURES} for row in writing.counted(rows)]
-    for row in columns:
-        row["entities"] = [{name: item[name] for name in ("start", "end", "label")} for item in row["entities"] or ()]
-    Dataset.from_list(columns, features=FEATURES).to_parquet(str(path))
+    columns: dict[str, list] = {name: [] for name in FEATURES}
+    for row in writing.counted(rows):
+        entities = [{name: item[name] for name in ("start", "end", "label")} for item in row["entities"]]
+        for name, column in columns.items():
+            column.append(entities if name == "entities" else row.get(name))
+    Dataset.from_dict(columns, features=FEATURES).to_parquet(str(path))

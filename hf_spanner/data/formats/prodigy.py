@@ -87,7 +87,7 @@ def _entities(task: Mapping[str, Any], place: str, reading: Reading) -> Iterator
 
 
 def _words(task: Mapping[str, Any], place: str, reading: Reading) -> list[tuple[int, int]] | None:
-    """The offsets of a task's tokens but for blank ones; None if it has none, or they are not those of its text."""
+    """The offsets of a task's tokens but for blank ones, which are counted; None if they are not those of its text."""
     tokens, text, words = task.get("tokens"), task["text"], []
     if not isinstance(tokens, list) or not tokens:
         return None
@@ -102,6 +102,8 @@ def _words(task: Mapping[str, Any], place: str, reading: Reading) -> list[tuple[
         last = cast(int, end)
         if text[start:end].strip():
             words.append((start, end))
+        else:
+            reading.report.count("left out, token of white space", f"{place}: tokens[{index}]")
     return words
 
 

@@ -16,6 +16,7 @@ def test_accepted_tasks_are_rows_and_the_others_are_counted(tool_files, surfaces
     assert report.counts == {
         "dropped, task with the answer reject": 1,
         "dropped, task with the answer ignore": 1,
+        "left out, token of white space": 1,
     }
     assert report.num_dropped_rows == 2
 
