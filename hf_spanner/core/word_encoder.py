@@ -39,8 +39,6 @@ class WordEncoder(nn.Module):
         config.encoder_config = self.encoder.config
         for name in HANDED_ON:
             setattr(self, name, getattr(self.encoder, name))
-        if config.num_prompts > 0:
-            self._no_split_modules = without_holders(self.encoder)
         self.all_tied_weights_keys = {
             f"encoder.{name}": f"encoder.{source}" for name, source in self.encoder.all_tied_weights_keys.items()
         }

@@ -237,7 +237,7 @@ def _split_name(splits: list[str], split: str | None, source: str) -> str:
     same = [name for name in splits if split is not None and _usual_name(name) == _usual_name(split)]
     if len(same) == 1:
         return same[0]
-    raise ValueError(f"split is {split!r}, allowed for {source}: {splits}")
+    raise ValueError(f"split is {split!r}, allowed for path {source}: {splits}")
 
 
 def _usual_name(split: str) -> str:

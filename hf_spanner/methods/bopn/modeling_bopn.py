@@ -14,7 +14,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from hf_spanner.core.modeling_span_ner import SpanNERModel, SpanNEROutput
 from hf_spanner.core.spans import Limits, pack_candidates
 from hf_spanner.core.text_encoder import SOURCE_ARGUMENTS, check_reading_vectors, prompt_size
-from hf_spanner.core.word_encoder import word_lengths
+from hf_spanner.core.word_encoder import without_holders, word_lengths
 from hf_spanner.methods.bopn.configuration_bopn import BOPNConfig
 from hf_spanner.methods.bopn.loss_bopn import bopn_loss, cell_mask, learning_parts, offset_targets
 from hf_spanner.methods.bopn.offset_scores_bopn import (
@@ -63,6 +63,8 @@ class BOPNModel(SpanNERModel):
         self.span_vectors = SpanVectors(config, width)
         self.type_maps = TypeMaps(config, width)
         self.convolutions = OffsetConvolutions(config) if config.num_convolutions > 0 else None
+        if config.has_type_inputs:
+            self.word_encoder._no_split_modules = without_holders(encoder)
         self.post_init()
 
     @classmethod
