@@ -1,5 +1,6 @@
 """Turns token ids into one vector for each word."""
 
+from collections.abc import Collection
 from copy import deepcopy
 from itertools import chain
 from typing import Any, cast
@@ -31,6 +32,8 @@ class WordEncoder(nn.Module):
         config: `encoder_config`, `pooling`, `num_encoder_layers`, `lstm_layers`, `lstm_size`, `lstm_dropout`,
             `lstm_layer_dropout`, `word_features`.
     """
+
+    _no_split_modules: Collection[str] | None
 
     def __init__(self, config: SpanNERConfig) -> None:
         super().__init__()

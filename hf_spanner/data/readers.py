@@ -220,7 +220,7 @@ def _split_files(folder: Path, split: str | None, format: str | None) -> list[Pa
         if kind and not is_text_of_pair:
             name = SHARD.sub("", path.name.split(".")[0])
             splits.setdefault(_usual_name(name), []).append(path)
-    files = splits[_split_name(list(splits), split, str(folder))]
+    files = splits[_split_name(list(splits), split, f"path {folder}")]
     if len(files) > 1 and not all(SHARD.search(path.name.split(".")[0]) for path in files):
         raise ValueError(
             f"path {folder} holds several files of one split, {[path.name for path in files]}; allowed: one"
@@ -237,7 +237,7 @@ def _split_name(splits: list[str], split: str | None, source: str) -> str:
     same = [name for name in splits if split is not None and _usual_name(name) == _usual_name(split)]
     if len(same) == 1:
         return same[0]
-    raise ValueError(f"split is {split!r}, allowed for path {source}: {splits}")
+    raise ValueError(f"split is {split!r}, allowed for {source}: {splits}")
 
 
 def _usual_name(split: str) -> str:
