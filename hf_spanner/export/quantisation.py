@@ -56,14 +56,17 @@ def quantised_openvino(model: Any, batches: Iterable[dict[str, np.ndarray]]) -> 
 
 
 def head_nodes(model: Any) -> list[str]:
-    """Names of the nodes of a model of OpenVINO that follow from which word a token belongs to."""
+    """Names of the nodes of a model of OpenVINO that follow from which word a token belongs to.
+
+    What follows from the shapes of these inputs alone does not count: the encoder may take its batch size from them.
+    """
     found: set[str] = set()
     waiting = [entry.node for entry in model.inputs if entry.any_name in HEAD_INPUTS]
     while waiting:
         for output in waiting.pop().outputs():
             for reader in output.get_target_inputs():
                 node = reader.get_node()
-                if node.get_friendly_name() not in found:
+                if node.get_type_name() != "ShapeOf" and node.get_friendly_name() not in found:
                     found.add(node.get_friendly_name())
                     waiting.append(node)
     return sorted(found)
