@@ -3,7 +3,7 @@ PYTHON ?= .venv/bin/python
 
 export HF_HUB_OFFLINE = 1
 
-.PHONY: check lint types test fuzz test-slow test-library test-lowest test-newest checkpoints audit format
+.PHONY: check lint types test fuzz test-slow test-library test-devices test-lowest test-newest checkpoints audit format
 
 check: lint types test
 
@@ -32,6 +32,14 @@ test-library:
 		transformers==$$($(PYTHON) -c "import importlib.metadata as m; print(m.version('transformers'))")
 	tar -xzf .library-tests/transformers-*.tar.gz -C .library-tests --strip-components 1
 	TRANSFORMERS_TESTS=.library-tests/tests $(PYTHON) -m pytest -q -rs -o addopts= -W ignore tests/library/common_tests.py
+
+# Every method on an accelerator that is not there, with a torch built for one; several gigabytes.
+test-devices:
+	rm -rf .venv-devices
+	python -m venv .venv-devices
+	.venv-devices/bin/pip install -q -c constraints.txt -e . pytest hypothesis
+	.venv-devices/bin/python -c "import torch; assert torch.backends.cuda.is_built(), torch.__version__"
+	.venv-devices/bin/python -m pytest -q -rs tests/devices
 
 # A fresh environment with the oldest versions that pyproject.toml allows; several gigabytes on Linux.
 test-lowest:

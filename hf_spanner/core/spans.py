@@ -123,7 +123,7 @@ def pack_candidates(
     Returns:
         (B, K, 4) float32 rows (start, end, label, score), padded with -100; K is the largest count of a sentence.
     """
-    counts = torch.bincount(sentence, minlength=batch_size)  # (B,)
+    counts = sentence.new_zeros(batch_size).index_add(0, sentence, torch.ones_like(sentence))  # (B,)
     rows = torch.stack([starts, ends, labels, scores.float()], dim=-1)  # (P, 4)
     return pad_sequence(list(rows.split(counts.tolist())), batch_first=True, padding_value=PADDING)
 
