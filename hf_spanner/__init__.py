@@ -18,6 +18,7 @@ from hf_spanner.methods import METHODS
 from hf_spanner.quickstart import DefaultModel
 
 if TYPE_CHECKING:
+    from hf_spanner.analysis.entity_view import EntityView
     from hf_spanner.data.readers import load_rows, read_rows
     from hf_spanner.data.writers import save_rows
     from hf_spanner.training.arguments import SpanNERTrainingArguments
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __version__ = VERSION
 __all__ = [
     "METHODS",
+    "EntityView",
     "Recipe",
     "Span",
     "SpanNERCollator",
@@ -43,6 +45,7 @@ __all__ = [
 ]
 # The modules of the names that are imported on first use.
 _ON_FIRST_USE = {
+    "EntityView": "hf_spanner.analysis.entity_view",
     "Recipe": "hf_spanner.training.recipe",
     "SpanNERCollator": "hf_spanner.training.collator",
     "SpanNERTrainer": "hf_spanner.training.trainer",

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, StrictUndefined
 
+from hf_spanner.analysis.entity_view import EntityView
 from hf_spanner.analysis.errors import Error, context_window
 from hf_spanner.metrics.span_ner.matching import SpanKey
 
 TEMPLATE = Path(__file__).with_name("report_template.html")
-NUM_COLOURS = 7  # colours of entities in the template
 REACH = 12  # words of context on either side
 
 
@@ -35,15 +35,10 @@ class Table(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A span in its words: side (`gold` or `predicted`), the words around, and label, colour and score."""
+    """A span in its words; `side` is `gold` or `predicted`."""
 
     side: str
-    left: str
-    inside: str
-    right: str
-    label: str
-    colour: int
-    score: str
+    view: EntityView
 
 
 class Example(NamedTuple):
@@ -105,7 +100,7 @@ def write_report(
     environment.filters["embedded"] = lambda png: base64.b64encode(png).decode()
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
     report = folder / "report.html"
-    text = template.render(title=title, facts=facts, sections=sections, num_colours=NUM_COLOURS)
+    text = template.render(title=title, facts=facts, sections=sections)
     report.write_text(text, encoding="utf-8")
     return report
 
@@ -149,7 +144,7 @@ def error_example(
     error: Error,
     words: Sequence[str],
     place: str,
-    colours: Mapping[str, int],
+    labels: Sequence[str],
     predicted_scores: Mapping[SpanKey, float],
 ) -> Example:
     """An error with its words: a line for gold, one for the prediction, both with the same words around.
@@ -158,34 +153,23 @@ def error_example(
         error: The error.
         words: Words of its text.
         place: What names the text.
-        colours: Number of the colour of each label.
+        labels: All labels, in an order that gives each its colour.
         predicted_scores: Score of each predicted span.
 
     Returns:
         The example.
     """
     first, last_end = context_window(error, len(words), REACH)
+    before, after = ["…"] if first else [], ["…"] if last_end < len(words) else []
+    shown = [*before, *words[first:last_end], *after]
+    shift = first - len(before)
     marks = []
     for side, key in (("gold", error.gold), ("predicted", error.predicted)):
         if key is None:
             continue
         _, start, end, label = key
-        left, right = words[first:start], words[end:last_end]
-        score = f"{predicted_scores[key]:.2f}" if side == "predicted" else ""
-        marks.append(
-            Mark(
-                side=side,
-                left=" ".join(["…", *left] if first else left),
-                inside=" ".join(words[start:end]),
-                right=" ".join([*right, "…"] if last_end < len(words) else right),
-                label=label,
-                colour=colours[label],
-                score=score,
-            )
-        )
+        entity = {"start": start - shift, "end": end - shift, "label": label}
+        if side == "predicted":
+            entity["score"] = predicted_scores[key]
+        marks.append(Mark(side, EntityView(shown, [entity], labels=labels)))
     return Example(place, marks)
-
-
-def label_colours(labels: Sequence[str]) -> dict[str, int]:
-    """Number of the colour of each label; with more labels than colours these repeat, so the name is always shown."""
-    return {label: place % NUM_COLOURS for place, label in enumerate(labels)}

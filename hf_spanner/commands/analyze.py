@@ -25,7 +25,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 from hf_spanner import load_rows
 from hf_spanner.analysis.errors import Error, chosen_examples, error_counts, span_errors
 from hf_spanner.analysis.groups import scores_by_group
-from hf_spanner.analysis.html_report import Example, Section, error_example, label_colours, values_at, write_report
+from hf_spanner.analysis.html_report import Example, Section, error_example, values_at, write_report
 from hf_spanner.analysis.landscape import Landscape, loss_landscape
 from hf_spanner.analysis.offset_labels import offset_label_scores
 from hf_spanner.analysis.sections import (
@@ -218,11 +218,10 @@ def shown_examples(
     given: argparse.Namespace,
 ) -> dict[str, list[Example]]:
     """Chosen errors of each kind in their words, each row by its id or else by its number, counted from 1."""
-    colours = label_colours(labels)
     places = [name or f"row {number}" for number, name in enumerate(rows["id"], start=1)]
     return {
         kind: [
-            error_example(error, rows[error.text]["tokens"], places[error.text], colours, predicted_scores)
+            error_example(error, rows[error.text]["tokens"], places[error.text], labels, predicted_scores)
             for error in kind_errors
         ]
         for kind, kind_errors in chosen_examples(errors, given.num_examples, given.example_seed).items()
