@@ -7,7 +7,7 @@ with it, too.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
-from itertools import pairwise, takewhile
+from itertools import chain, pairwise, takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,8 +96,8 @@ class EntityView:
 
     def _pieces(self) -> Iterator[str]:
         """The text with the tags between its pieces; a tag that would cross another is closed and opened again."""
-        starts, ends = ({entity[side] for entity in self.entities} for side in (0, 1))
-        borders = sorted({0, len(self.text)} | starts | ends)
+        sides = chain.from_iterable((entity.start, entity.end) for entity in self.entities)
+        borders = sorted({0, len(self.text), *sides})
         coming = sorted(self.entities, key=lambda entity: -entity.start)
         is_open: list[DrawnEntity] = []
         for border, following in zip(borders, [*borders[1:], len(self.text)], strict=True):
