@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 FOLDER = Path(__file__).parent / "predictions"
-SCORE = pa.decimal128(7, 6)
+NUM_DIGITS = 6
+SCORE = pa.decimal128(NUM_DIGITS + 1, NUM_DIGITS)
 SPAN = {"start": pa.int32(), "end": pa.int32(), "label": pa.string()}
 SCHEMA = pa.schema(
     {
@@ -28,8 +29,7 @@ SCHEMA = pa.schema(
     }
 )
 FACTS = ("name", "method", "seed", "split")
-SCORE_COLUMN = "predicted.list.element.score"
-NUM_DIGITS = 6
+SPAN_COLUMNS = [f"{side}.list.element" for side in ("predicted", "gold")]
 
 
 def run_name(facts: Mapping[str, Any]) -> str:
@@ -86,18 +86,19 @@ def add_run(folder: Path, facts: Mapping[str, Any], predicted: Sequence, gold: S
 
 
 def write_runs(file: Path, table: pa.Table) -> None:
-    """Write all runs of a corpus to a small file: whole columns in a page, and the digits of scores split."""
+    """Write the runs of a corpus to a small file: by row, whole columns in a page, the bytes of numbers split."""
     file.parent.mkdir(parents=True, exist_ok=True)
+    numbers = [f"{column}.{end}" for column in SPAN_COLUMNS for end in ("start", "end")] + [f"{SPAN_COLUMNS[0]}.score"]
     pq.write_table(
-        table.sort_by([("run", "ascending"), ("row", "ascending")]),
+        table.sort_by([(name, "ascending") for name in ("split", "row", "run")]),
         file,
-        compression="zstd",
-        compression_level=19,
+        compression="brotli",
+        compression_level=11,
         row_group_size=1 << 22,
         data_page_size=1 << 26,
-        use_dictionary=["run", *FACTS],
+        use_dictionary=["run", *FACTS, *(f"{column}.label" for column in SPAN_COLUMNS)],
         store_decimal_as_integer=True,
-        column_encoding={SCORE_COLUMN: "BYTE_STREAM_SPLIT"},
+        column_encoding=dict.fromkeys(numbers, "BYTE_STREAM_SPLIT"),
     )
 
 

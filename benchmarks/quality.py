@@ -5,7 +5,8 @@
 
 Each run adds one line to `results.jsonl` in the output folder and its predictions to the Parquet file of its corpus
 there, by which its name must begin (README.md of the folder says more). `--splits dev test` does both for the
-development rows too, whose predictions calibration is fitted on. Scores are raw, whatever the recipe's `calibration`;
+development rows too, whose predictions calibration is fitted on. `--scores-only` keeps no predictions: for a variant
+that is tried once. Scores are raw, whatever the recipe's `calibration`;
 `calibration.py` shows what maps make of them.
 """
 
@@ -30,6 +31,7 @@ from hf_spanner.data.schema import label_set
 from hf_spanner.methods import trainer_of
 from hf_spanner.metrics.span_ner.scoring import score_spans
 
+NUM_DIGITS = 7
 SPLITS = {"train": "train", "dev": "validation", "test": "test"}
 PRIVATE = ("training.output_dir", "training.disable_tqdm", "data.", "encoder")
 SHARED_ARGUMENTS = (
@@ -56,6 +58,7 @@ def main() -> None:
     parser.add_argument("--baseline", action="store_true", help="also train a token classifier")
     parser.add_argument("--only-baseline", action="store_true")
     parser.add_argument("--splits", nargs="+", choices=SPLITS, default=["test"], help="rows to predict")
+    parser.add_argument("--scores-only", action="store_true", help="add the line of results alone")
     parser.add_argument("--output", type=Path, default=FOLDER)
     arguments = parser.parse_intermixed_args()
     name = arguments.name or Path(arguments.recipe).stem
@@ -80,7 +83,11 @@ def main() -> None:
                 **environment(),
             }
             for split, split_predicted in predicted.items():
-                keep(arguments.output, {**facts, "split": split}, split_predicted, rows[split])
+                gold = [list(entities) for entities in rows[split]["entities"]]
+                split_facts = facts | {"split": split}
+                if not arguments.scores_only:
+                    add_run(arguments.output, split_facts, split_predicted, gold)
+                add_scores(arguments.output, split_facts, split_predicted, gold)
 
 
 def selected_rows(recipe: Recipe, selection: str | None) -> dict[str, Any]:
@@ -129,17 +136,20 @@ def baseline_run(
     return {split: predict_baseline(model, tokenizer, rows[split].to_list()) for split in splits}
 
 
-def keep(folder: Path, facts: dict[str, Any], predicted: Sequence, rows: Any) -> None:
-    """Write the predictions of a run, and its scores beside its facts."""
-    gold = [list(entities) for entities in rows["entities"]]
-    scores = score_spans(predicted, gold)
+def add_scores(folder: Path, facts: dict[str, Any], predicted: Sequence, gold: Sequence) -> None:
+    """Add the line of a run to `results.jsonl`: its facts, and its scores to seven digits."""
+    scores = {name: rounded(value) for name, value in score_spans(predicted, gold).items()}
     facts = facts | {name: value for name, value in scores.items() if name not in ("reliability", "per_label")}
-    facts["f1_by_label"] = {label: label_scores["f1"] for label, label_scores in scores["per_label"].items()}
-    add_run(folder, facts, predicted, gold)
+    facts["f1_by_label"] = {label: rounded(label_scores["f1"]) for label, label_scores in scores["per_label"].items()}
     with (folder / "results.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(facts, ensure_ascii=False) + "\n")
     shown = ("name", "split", "method", "seed", "overall_f1", "overall_ece", "minutes")
     print({key: round(facts[key], 4) if isinstance(facts[key], float) else facts[key] for key in shown}, flush=True)
+
+
+def rounded(value: Any) -> Any:
+    """A float to as many digits as results keep; anything else as it is."""
+    return round(value, NUM_DIGITS) if isinstance(value, float) else value
 
 
 def environment() -> dict[str, str]:
