@@ -23,7 +23,8 @@ from transformers import AutoModel, AutoTokenizer
 from transformers.utils import logging
 
 from hf_spanner import SpanNERPipeline, load_rows
-from hf_spanner.export.check import compared, predicted_entities
+from hf_spanner.data.predicted import predicted_entities
+from hf_spanner.export.check import compared
 
 
 def main() -> None:
@@ -62,7 +63,7 @@ def main() -> None:
         arguments.repeats,
     )
     loads.append(os.getloadavg()[0])
-    entities = {name: predicted_entities(ner, rows, 32) for name, ner in pipelines.items()}
+    entities = {name: list(predicted_entities(ner, rows, 32)) for name, ner in pipelines.items()}
     gold = [list(row["entities"]) for row in rows]
     results = {}
     print(f"{'model':<34}{'x encoder':>10}{'rounds':>16}{'ms a sentence':>15}{'F1':>8}{'ECE':>8}{'equal':>8}")

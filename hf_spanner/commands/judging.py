@@ -9,6 +9,7 @@ from transformers import AutoModel, AutoTokenizer
 from hf_spanner.calibration.fitting import refuse_fitted_rows
 from hf_spanner.core.pipeline_span_ner import SpanNERPipeline
 from hf_spanner.core.spans import EntityLists
+from hf_spanner.data.predicted import predicted_entities
 from hf_spanner.data.readers import load_rows
 from hf_spanner.training.windows import window_rows
 
@@ -56,22 +57,5 @@ def predicted_and_gold(
     _, report = window_rows(rows, ner.reader, ner.model.config.label2id)
     if report.examples:
         print(f"{report}; these count as missed")
-    answers = ner(
-        (row["tokens"] for row in rows),
-        pretokenized=True,
-        documents=[row.get("document") for row in rows],
-        batch_size=batch_size,
-        **decoding,
-    )
-    predicted = [[word_entity(entity) for entity in answer] for answer in tqdm(answers, total=len(rows), unit=" rows")]
+    predicted = list(tqdm(predicted_entities(ner, rows, batch_size, decoding), total=len(rows), unit=" rows"))
     return predicted, [list(row["entities"]) for row in rows]
-
-
-def word_entity(entity: Mapping[str, Any]) -> dict[str, Any]:
-    """An entity of the pipeline as one of a row: offsets in words."""
-    return {
-        "start": entity["word_start"],
-        "end": entity["word_end"],
-        "label": entity["entity_group"],
-        "score": entity["score"],
-    }

@@ -39,6 +39,13 @@ def calibrated_spans(
     ]
 
 
+def applied_calibration(calibration: Mapping[str, Any] | None, temperature: float) -> Mapping[str, Any] | None:
+    """The calibration that acts: the field `calibration`, or else a map of the field `temperature`."""
+    if calibration is None and temperature != 1:
+        return {"all": {"temperature": temperature}, "per_label": {}}
+    return calibration
+
+
 def calibrated_score(score: float, parameters: Mapping[str, Any]) -> float:
     """Probability that a span of this raw score is right, by one of three monotone maps.
 

@@ -11,7 +11,7 @@ from transformers.configuration_utils import SubConfigSpec
 from transformers.models.auto.modeling_auto import MODEL_MAPPING
 from transformers.utils import logging
 
-from hf_spanner.core.calibration import PROMISES, CalibrationRule, promised_threshold
+from hf_spanner.core.calibration import PROMISES, CalibrationRule, applied_calibration, promised_threshold
 from hf_spanner.core.checkpoint_folder import UPLOAD_ARGUMENTS, upload_files
 from hf_spanner.core.checkpoint_source import check_source, write_source
 from hf_spanner.core.decoding import Decoding
@@ -254,9 +254,7 @@ class SpanNERConfig(CheckedFields, PreTrainedConfig):
 
     def merge_settings(self) -> dict[str, Any]:
         """What `merge_windows` needs of the configuration, as plain values."""
-        calibration = self.calibration
-        if calibration is None and self.temperature != 1:
-            calibration = {"all": {"temperature": self.temperature}, "per_label": {}}
+        calibration = applied_calibration(self.calibration, self.temperature)
         return {"id2label": self.id2label, "multi_label": self.multi_label, "calibration": calibration}
 
     def _check_labels(self, num_labels: object) -> None:

@@ -311,7 +311,7 @@ class SpanNERModel(PreTrainedModel):
         try:
             exported = cls._check_weights(pretrained_model_name_or_path, args, kwargs)
             if exported is not None:
-                return exported
+                return (exported, {}) if wants_info else exported
             loaded = super().from_pretrained(pretrained_model_name_or_path, *args, **kwargs)
         except Exception as error:
             error.add_note(f"while reading config.json and model.safetensors of {pretrained_model_name_or_path}")

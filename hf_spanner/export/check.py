@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from hf_spanner.calibration.fitting import MIN_PREDICTIONS, fit_source, fitted_calibration, scored_predictions
 from hf_spanner.core.pipeline_span_ner import SpanNERPipeline
 from hf_spanner.core.spans import EntityLists
+from hf_spanner.data.predicted import predicted_entities
 from hf_spanner.metrics.span_ner.scoring import score_spans, score_text
 
 Rows = Sequence[Mapping[str, Any]]
@@ -55,23 +56,6 @@ def compared(before: EntityLists, after: EntityLists, gold: EntityLists) -> Comp
     )
 
 
-def predicted_entities(ner: SpanNERPipeline, rows: Rows, batch_size: int) -> EntityLists:
-    """Entities of rows in words, by the pipeline."""
-    answers = ner(
-        [row["tokens"] for row in rows],
-        pretokenized=True,
-        documents=[row.get("document") for row in rows],
-        batch_size=batch_size,
-    )
-    return [
-        [
-            {"start": e["word_start"], "end": e["word_end"], "label": e["entity_group"], "score": e["score"]}
-            for e in answer
-        ]
-        for answer in answers
-    ]
-
-
 def fitted_again(
     calibration: Mapping[str, Any], ner: SpanNERPipeline, rows: Rows, name: str, batch_size: int
 ) -> dict[str, Any] | None:
@@ -88,11 +72,9 @@ def fitted_again(
         The new value of the configuration's field; None if there are too few predictions.
     """
     config = ner.model.config
-    kept = {field: getattr(config, field) for field in ("calibration", "threshold")}
-    config.calibration, config.threshold = None, 0.0
-    predicted = predicted_entities(ner, rows, batch_size)
-    for field, value in kept.items():
-        setattr(config, field, value)
+    config.calibration, before = None, config.calibration
+    predicted = list(predicted_entities(ner, rows, batch_size, {"threshold": 0.0}))
+    config.calibration = before
     predictions = scored_predictions(predicted, [list(row["entities"]) for row in rows])
     if len(predictions.scores) < MIN_PREDICTIONS:
         return None

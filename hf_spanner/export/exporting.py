@@ -16,7 +16,8 @@ from hf_spanner.core.checkpoint_weights import found_file
 from hf_spanner.core.exported_model import GRAPH_FACTS, ExportedModel
 from hf_spanner.core.features import token_rules
 from hf_spanner.core.pipeline_span_ner import SpanNERPipeline
-from hf_spanner.export.check import Comparison, Rows, compared, fitted_again, predicted_entities
+from hf_spanner.data.predicted import predicted_entities
+from hf_spanner.export.check import Comparison, Rows, compared, fitted_again
 from hf_spanner.export.exported_card import exported_card
 from hf_spanner.export.graph import CandidateGraph, write_onnx
 from hf_spanner.export.quantisation import (
@@ -180,7 +181,7 @@ def checked(
     Raises:
         ValueError: If the exported one loses more than it may.
     """
-    first, second = (predicted_entities(ner, rows, batch_size) for ner in (before, after))
+    first, second = (list(predicted_entities(ner, rows, batch_size)) for ner in (before, after))
     comparison = compared(first, second, [list(row["entities"]) for row in rows])
     if comparison.loss > max_loss:
         raise ValueError(

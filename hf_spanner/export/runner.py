@@ -18,6 +18,7 @@ import numpy as np
 import onnxruntime
 from tokenizers import Tokenizer
 
+from hf_spanner.core.calibration import applied_calibration
 from hf_spanner.core.features import BackendWordTokenizer, TokenRules
 from hf_spanner.core.prediction import WindowReader, graph_tables, named_entities, predicted_spans
 from hf_spanner.core.words import split_words, surface_offsets
@@ -100,9 +101,7 @@ class SpanNER:
 
     def settings(self) -> dict[str, Any]:
         """What merging needs of the configuration."""
-        calibration = self.config["calibration"]
-        if calibration is None and self.config["temperature"] != 1:
-            calibration = {"all": {"temperature": self.config["temperature"]}, "per_label": {}}
+        calibration = applied_calibration(self.config["calibration"], self.config["temperature"])
         id2label = {int(index): label for index, label in self.config["id2label"].items()}
         return {"id2label": id2label, "multi_label": self.config["multi_label"], "calibration": calibration}
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from hf_spanner import SpanNERPipeline
-from hf_spanner.export.check import compared, fitted_again, predicted_entities
+from hf_spanner.export.check import compared, fitted_again
 
 
 def entity(start: int, end: int, score: float = 0.5, label: str = "PER") -> dict[str, Any]:
@@ -52,10 +52,3 @@ def test_a_calibration_is_fitted_on_raw_scores_and_the_settings_stay(
     assert again["fitted_on"]["num_rows"] == 40
     assert (ner.model.config.calibration, ner.model.config.threshold) == (old, 0.9)
     assert fitted_again(old, ner, rows[:1], "rows", 32) is None, "too few predictions"
-
-
-def test_rows_are_read_as_words(random_tagger: Callable[..., SpanNERPipeline]) -> None:
-    ner = random_tagger("boundary_smoothing")
-    (found,) = predicted_entities(ner, [{"tokens": ["New York", "x"]}], 32)
-    assert found
-    assert max(each["end"] for each in found) <= 2

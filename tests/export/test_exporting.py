@@ -71,7 +71,7 @@ def test_more_loss_than_allowed_writes_nothing(
     sides = iter([[row["entities"] for row in ROWS], [[] for _ in ROWS]])
     scored = [[{**entity, "score": 0.5} for entity in entities] for entities in next(sides)]
     answers = iter([scored, next(sides)])
-    monkeypatch.setattr(exporting, "predicted_entities", lambda *_: next(answers))
+    monkeypatch.setattr(exporting, "predicted_entities", lambda *_: iter(next(answers)))
     with pytest.raises(ValueError, match=r"loses 100\.00 points of F1 on the rows, which is more than max_loss = 0\.5"):
         export_model(saved_tagger, tmp_path / "out", check=ROWS)
     assert list((tmp_path / "out").iterdir()) == []
