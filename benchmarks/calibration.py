@@ -162,6 +162,20 @@ def promised(fitting: Rows, judged: Rows, target: float, delta: float, seed: int
     return int(calibrated.correct[is_kept].sum()), int(is_kept.sum()), len(is_kept)
 
 
+def best_kind(rows: Rows, num_splits: int = 10) -> str | None:
+    """The map of least error over random halves, each calibrated by the other; None if the halves have too few."""
+    errors: dict[str, list[float]] = defaultdict(list)
+    for seed in range(num_splits):
+        first = half(rows, seed)
+        sides = [rows.where(first), rows.where(~first)]
+        scored = [side.scored() for side in sides]
+        if min(len(predictions.scores) for predictions in scored) < MIN_PREDICTIONS:
+            return None
+        for kind in PARAMETERS:
+            add_errors(errors, kind, [mapped(fitted(kind, sides[1 - side]), scored[side]) for side in (0, 1)])
+    return min(PARAMETERS, key=lambda kind: float(np.mean(errors[f"{kind} crossed"])))
+
+
 def half(rows: Rows, seed: int) -> np.ndarray:
     """A random half of the rows."""
     return halves([{}] * len(rows.gold), seed)

@@ -14,7 +14,7 @@ import argparse
 import json
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -37,13 +37,17 @@ PRIVATE = ("training.output_dir", "training.disable_tqdm", "data.", "encoder")
 SHARED_ARGUMENTS = (
     "learning_rate",
     "num_train_epochs",
+    "max_steps",
     "per_device_train_batch_size",
     "warmup_steps",
     "weight_decay",
     "seed",
     "lr_scheduler_type",
     "train_sampling_strategy",
+    "disable_tqdm",
 )
+
+Predictor = Callable[[Any], Sequence[Sequence[dict[str, Any]]]]
 
 
 def main() -> None:
@@ -66,12 +70,13 @@ def main() -> None:
         recipe = Recipe.from_yaml(arguments.recipe, [*arguments.overrides, f"training.seed={seed}"])
         rows = selected_rows(recipe, arguments.rows)
         rows["train"] = rows["train"].select(range(0, len(rows["train"]), arguments.train_every))
-        runs = [] if arguments.only_baseline else [(recipe.method, span_run)]
-        runs += [("token_classification", baseline_run)] if arguments.baseline or arguments.only_baseline else []
-        for method, run in runs:
+        runs = [] if arguments.only_baseline else [(recipe.method, span_predictor)]
+        runs += [("token_classification", baseline_predictor)] if arguments.baseline or arguments.only_baseline else []
+        for method, predictor in runs:
             started = time.time()
             set_seed(seed)
-            predicted = run(recipe, rows, arguments.splits)
+            predict = predictor(recipe, rows)
+            predicted = {split: predict(rows[split]) for split in arguments.splits}
             facts = {
                 "name": name,
                 "method": method,
@@ -103,8 +108,8 @@ def selected_rows(recipe: Recipe, selection: str | None) -> dict[str, Any]:
     }
 
 
-def span_run(recipe: Recipe, rows: Mapping[str, Any], splits: Sequence[str]) -> dict[str, list[list[dict[str, Any]]]]:
-    """Predictions of the recipe's model on the rows of each split."""
+def span_predictor(recipe: Recipe, rows: Mapping[str, Any]) -> Predictor:
+    """Train the recipe's model, and give what predicts with it."""
     tokenizer = AutoTokenizer.from_pretrained(recipe.encoder_folder)
     model = METHODS[recipe.method].from_encoder(recipe.encoder_folder, labels=label_set(rows["train"]), **recipe.model)
     trainer = trainer_of(recipe.method)(
@@ -116,13 +121,11 @@ def span_run(recipe: Recipe, rows: Mapping[str, Any], splits: Sequence[str]) -> 
     )
     trainer.train()
     trainer.save_model()
-    return {split: trainer.predict(rows[split]).predictions for split in splits}
+    return lambda judged: trainer.predict(judged).predictions
 
 
-def baseline_run(
-    recipe: Recipe, rows: Mapping[str, Any], splits: Sequence[str]
-) -> dict[str, list[list[dict[str, Any]]]]:
-    """Predictions of a token classifier trained with the recipe's schedule and encoder rate."""
+def baseline_predictor(recipe: Recipe, rows: Mapping[str, Any], head_learning_rate: float | None = None) -> Predictor:
+    """Train a token classifier with the recipe's schedule and encoder rate, and give what predicts with it."""
     values = asdict(recipe.training)
     shared = {name: values[name] for name in SHARED_ARGUMENTS}
     arguments = TrainingArguments(
@@ -132,8 +135,9 @@ def baseline_run(
         **shared,
     )
     labels = label_set(rows["train"])
-    model, tokenizer = train_baseline(recipe.encoder_folder, rows["train"].to_list(), labels, arguments)
-    return {split: predict_baseline(model, tokenizer, rows[split].to_list()) for split in splits}
+    train_rows = rows["train"].to_list()
+    model, tokenizer = train_baseline(recipe.encoder_folder, train_rows, labels, arguments, head_learning_rate)
+    return lambda judged: predict_baseline(model, tokenizer, judged.to_list())
 
 
 def add_scores(folder: Path, facts: dict[str, Any], predicted: Sequence, gold: Sequence) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+from corpora_tables import corpora_table, small_table
 from kept_runs import file_of_run, run_name
 
 from hf_spanner import METHODS, Recipe
@@ -268,6 +269,11 @@ def with_each(values: Sequence[float], form: str) -> str:
     return average if len(each) == 1 else f"{average} ({' '.join(each)})"
 
 
+def headed(rows: Sequence[Sequence[str]]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """The first row as a header, and the others."""
+    return rows[0], rows[1:]
+
+
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table of Markdown."""
     lines = [header, ["---"] * len(header), *rows]
@@ -282,6 +288,8 @@ MAKERS: dict[str, Callable[[str], str]] = {
     "recipes": recipes_table,
     "speed": speed_table,
     "reliability": reliability_picture,
+    "corpora": lambda _: markdown_table(*headed(corpora_table())),
+    "sentences": lambda corpus: markdown_table(*headed(small_table(corpus))),
 }
 
 if __name__ == "__main__":

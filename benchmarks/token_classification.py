@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from datasets import Dataset
+from torch.optim import AdamW
 from transformers import (
     AutoModelForTokenClassification,
     AutoTokenizer,
@@ -19,9 +20,20 @@ IGNORED = -100
 
 
 def train_baseline(
-    encoder: str, rows: Sequence[Mapping[str, Any]], labels: Sequence[str], arguments: TrainingArguments
+    encoder: str,
+    rows: Sequence[Mapping[str, Any]],
+    labels: Sequence[str],
+    arguments: TrainingArguments,
+    head_learning_rate: float | None = None,
 ) -> tuple[Any, Any]:
     """A token classifier trained on flat rows; the first piece of a word carries its tag.
+
+    Args:
+        encoder: As `from_pretrained` takes it.
+        rows: Rows with `tokens` and `entities`, none of which overlap.
+        labels: Labels of the entities.
+        arguments: Training arguments; their learning rate is the encoder's.
+        head_learning_rate: Of the linear layer; None takes the encoder's.
 
     Returns:
         Model and tokenizer.
@@ -31,11 +43,18 @@ def train_baseline(
     model = AutoModelForTokenClassification.from_pretrained(
         encoder, id2label=dict(enumerate(tags)), label2id={tag: index for index, tag in enumerate(tags)}
     )
+    head = {"params": model.classifier.parameters(), "lr": head_learning_rate or arguments.learning_rate}
+    optimizer = AdamW(
+        [{"params": model.base_model.parameters()}, head],
+        lr=arguments.learning_rate,
+        weight_decay=arguments.weight_decay,
+    )
     Trainer(
         model=model,
         args=arguments,
         train_dataset=Dataset.from_list([_tagged(row, tokenizer, model.config.label2id) for row in rows]),
         data_collator=DataCollatorForTokenClassification(tokenizer),
+        optimizers=(optimizer if head_learning_rate else None, None),
     ).train()
     return model, tokenizer
 

@@ -1,9 +1,11 @@
 """The training arguments that all methods share."""
 
 from dataclasses import dataclass, field
+from math import ceil
 
 import torch
 from transformers import TrainingArguments
+from transformers.trainer_utils import IntervalStrategy
 
 
 @dataclass
@@ -14,11 +16,15 @@ class SpanNERTrainingArguments(TrainingArguments):
         head_learning_rate: Learning rate of all parameters outside the encoder; None takes `learning_rate`.
         greater_is_better: Whether a higher `metric_for_best_model` is better. None follows its name: lower is better
             for a loss, as in the library, and for a calibration error (`ece`).
+        min_steps: Fewest steps of a training. Where the epochs make fewer, as they do with few sentences, it takes this
+            many instead, in as many equal parts as there were to be epochs, rounded up; what would be done after each
+            epoch is done after each part. With `max_steps` it has no effect.
     """
 
     head_learning_rate: float | None = field(
         default=None, metadata={"help": "Learning rate of all parameters outside the encoder."}
     )
+    min_steps: int = field(default=0, metadata={"help": "Fewest steps, where the epochs would make fewer."})
     eval_strategy: str = "epoch"
     save_strategy: str = "epoch"
     logging_strategy: str = "epoch"
@@ -44,8 +50,35 @@ class SpanNERTrainingArguments(TrainingArguments):
             raise ValueError("batch_eval_metrics must be False: rows are scored when all windows are read, got True")
         if self.head_learning_rate is not None and self.head_learning_rate < 0:
             raise ValueError(f"head_learning_rate must be at least 0, got {self.head_learning_rate}")
+        if self.min_steps < 0:
+            raise ValueError(f"min_steps must be at least 0, got {self.min_steps}")
         self.remove_unused_columns = False
         if self.greater_is_better is None and f"_{self.metric_for_best_model}".endswith("_ece"):
             self.greater_is_better = False
         super().__post_init__()
         self.dataloader_pin_memory &= torch.accelerator.is_available()  # without one the loader warns of it
+
+    def count_in_steps(self, num_windows: int) -> str | None:
+        """Take `min_steps` in place of the epochs if these make fewer.
+
+        Args:
+            num_windows: Windows, of one sentence or more, that an epoch has.
+
+        Returns:
+            What was changed, as a sentence for people, or None.
+        """
+        size = self.train_batch_size * self.gradient_accumulation_steps * self.world_size
+        steps = ceil(ceil(num_windows / size) * self.num_train_epochs)
+        if self.max_steps > 0 or steps >= self.min_steps:
+            return None
+        parts = max(ceil(self.num_train_epochs), 1)
+        every = ceil(self.min_steps / parts)
+        self.max_steps = every * parts
+        for action in ("eval", "save", "logging"):
+            if getattr(self, f"{action}_strategy") == IntervalStrategy.EPOCH:
+                setattr(self, f"{action}_strategy", IntervalStrategy.STEPS)
+                setattr(self, f"{action}_steps", every)
+        return (
+            f"few sentences: {self.num_train_epochs:g} epochs of {num_windows:,} would be {steps} steps; training "
+            f"takes {self.max_steps}, in parts of {every}, since min_steps is {self.min_steps}"
+        )

@@ -167,6 +167,9 @@ class SpanNERTrainer(LibraryTrainer):
         if self.model_init is None:  # else a new model comes
             forget_preparation(self.model)
         self._part_sums, self._num_steps = {}, 0.0  # a run that was stopped may have left some
+        changed = None if self._windows is None else self.args.count_in_steps(len(self._windows))
+        if changed is not None:
+            logger.warning(changed)
         try:
             return super().train(resume_from_checkpoint, *args, **kwargs)
         except Exception as error:

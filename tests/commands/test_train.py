@@ -216,7 +216,7 @@ def test_a_starter_trains_on_own_files_as_it_is(
     assert "$" not in text
     assert all(len(line) <= 120 for line in text.splitlines())
     smaller = ["num_encoder_layers=1", "lstm_layers=0"]
-    quick = ["num_train_epochs=1", "use_cpu=true", "disable_tqdm=true"]
+    quick = ["num_train_epochs=1", "min_steps=2", "use_cpu=true", "disable_tqdm=true"]
     program("train").main(
         ["my.yaml", f"encoder={tiny_encoder}", *(f"model.{s}" for s in smaller), *(f"training.{s}" for s in quick)]
     )

@@ -14,6 +14,7 @@ from hf_spanner.methods import training_arguments_of
     [
         ("label_smoothing_factor", 0.1),
         ("head_learning_rate", -1e-3),
+        ("min_steps", -1),
         ("dataloader_drop_last", True),
         ("eval_do_concat_batches", False),
     ],
@@ -44,3 +45,36 @@ def test_what_is_given_is_kept(tmp_path: Path) -> None:
     for given in (True, False):
         args = SpanNERTrainingArguments(output_dir=str(tmp_path), metric_for_best_model="ece", greater_is_better=given)
         assert args.greater_is_better is given
+
+
+@pytest.mark.parametrize(
+    ("windows", "given", "max_steps", "every"),
+    [
+        (100, {}, 300, 30),  # 10 epochs of 7 steps are 70
+        (464, {}, 300, 30),  # of 29: 290
+        (465, {}, -1, None),  # of 30, the last batch with one window: 300
+        (100, {"min_steps": 301}, 310, 31),  # ten parts of 31
+        (100, {"num_train_epochs": 2.5, "min_steps": 100}, 102, 34),  # three parts
+        (100, {"gradient_accumulation_steps": 2, "min_steps": 41}, 50, 5),  # 10 epochs of 4
+        (100, {"gradient_accumulation_steps": 2, "min_steps": 40}, -1, None),
+        (100, {"max_steps": 5}, 5, None),
+        (100, {"min_steps": 0}, -1, None),
+    ],
+)
+def test_few_sentences_are_counted_in_steps(
+    tmp_path: Path, windows: int, given: dict[str, Any], max_steps: int, every: int | None
+) -> None:
+    """Where the epochs make fewer steps than asked for, as many parts of equal length take their place."""
+    settings = {"num_train_epochs": 10, "per_device_train_batch_size": 16, "min_steps": 300} | given
+    args = SpanNERTrainingArguments(output_dir=str(tmp_path), use_cpu=True, logging_strategy="no", **settings)
+    changed = args.count_in_steps(windows)
+    assert args.max_steps == max_steps
+    assert (changed is not None) is (every is not None)
+    assert args.logging_strategy == "no"
+    if every is None:
+        assert args.eval_strategy == args.save_strategy == "epoch"
+    else:
+        assert args.eval_strategy == args.save_strategy == "steps"
+        assert args.eval_steps == args.save_steps == every
+        assert f"training takes {max_steps}" in str(changed)
+        assert args.count_in_steps(windows) is None

@@ -121,6 +121,36 @@ def test_an_evaluation_without_predictions_is_not_the_best_calibrated(
     ]
 
 
+def test_few_rows_are_trained_and_judged_in_parts_of_equal_length(
+    tiny_model: Make,
+    tokenizer: PreTrainedTokenizerBase,
+    rows: Rows,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Three epochs of all rows in one batch would be three steps: for seven there are three parts of three."""
+    judged: list[int] = []
+
+    def metrics(*_: Any) -> dict[str, float]:
+        judged.append(trainer.state.global_step)
+        return {"f1": 0.5}
+
+    trainer = judged_trainer(
+        tiny_model(),
+        tokenizer,
+        tmp_path,
+        rows[:5],
+        metrics,
+        min_steps=7,
+        save_strategy="no",
+        load_best_model_at_end=False,
+    )
+    trainer.train()
+    assert judged == [3, 6, 9]
+    assert trainer.state.global_step == 9
+    assert "3 epochs of 5 would be 3 steps; training takes 9" in caplog.text
+
+
 def test_a_metric_that_no_evaluation_has_is_still_an_error(
     tiny_model: Make, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path
 ) -> None:

@@ -1,0 +1,87 @@
+"""Budgets, rows and recipes of the pass over many corpora."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from datasets import Dataset
+
+from hf_spanner import METHODS
+
+
+@pytest.fixture
+def corpora(benchmark_script: Callable[[str], ModuleType]) -> ModuleType:
+    return benchmark_script("corpora")
+
+
+def entity(start: int, end: int) -> dict[str, Any]:
+    return {"start": start, "end": end, "label": "PER"}
+
+
+def test_rows_are_evenly_spaced_and_all_are_kept_where_there_are_fewer(corpora: ModuleType) -> None:
+    """Rows 0, 10/4 = 2.5, 5 and 7.5 of ten, rounded down."""
+    rows = Dataset.from_dict({"row": range(10)})
+    assert corpora.evenly(rows, 4)["row"] == [0, 2, 5, 7]
+    assert corpora.evenly(rows, 10)["row"] == corpora.evenly(rows, 11)["row"] == list(range(10))
+
+
+def test_a_token_classifier_learns_the_outermost_entities(corpora: ModuleType) -> None:
+    """(0, 4) holds (1, 2) and crosses (3, 6); (4, 5) touches it, and lies inside the one that was left out."""
+    entities = [entity(0, 4), entity(1, 2), entity(3, 6), entity(4, 5), entity(8, 9)]
+    assert corpora.outermost(entities) == [entity(0, 4), entity(4, 5), entity(8, 9)]
+
+
+@pytest.mark.parametrize("method", [*METHODS, "token_classification"])
+def test_every_corpus_has_a_recipe_of_the_same_steps(corpora: ModuleType, method: str, tmp_path: Path) -> None:
+    for name, facts in (corpora.CORPORA | corpora.SMALL).items():
+        recipe = corpora.recipe_of(name, method, 7, tmp_path)
+        assert recipe.training.max_steps == 7
+        assert recipe.model["overlap"] == ("nested" if facts.is_nested else "flat")
+        assert recipe.data.test == f"data/{name}/test.jsonl"
+        assert facts.encoder == "minilm" or recipe.model["word_features"] == "none"
+
+
+def test_what_is_kept_is_named_once_and_short(corpora: ModuleType) -> None:
+    lines = corpora.kept_lines()
+    keys = [tuple(line[name] for name in corpora.KEY) for line in lines]
+    assert len(keys) == len(set(keys))
+    assert {line["corpus"] for line in lines} <= set(corpora.CORPORA | corpora.SMALL)
+    assert all(len(line) < 300 for line in corpora.RESULTS.read_text(encoding="utf-8").splitlines())
+
+
+def test_the_map_is_chosen_by_halves(benchmark_script: Callable[[str], ModuleType]) -> None:
+    """Scores of .9 and .5 are right in .5 and .9 of the cases: only steps that pool them come near, no rising curve.
+
+    A temperature keeps the order and .5 as it is, so its error is at least .2 on the half of the scores that are .5;
+    fewer than fifty predictions in a half give no map.
+    """
+    script = benchmark_script("calibration")
+    generator = np.random.default_rng(0)
+    predicted, gold = [], []
+    for row in range(400):
+        score, share = ((0.9, 0.5), (0.5, 0.9))[row % 2]
+        predicted.append([entity(0, 1) | {"score": score}])
+        gold.append([entity(0, 1)] if generator.random() < share else [])
+    rows = script.Rows(predicted, gold)
+    assert script.best_kind(rows) != "temperature"
+    assert script.best_kind(rows.where(np.arange(400) < 80)) is None
+
+
+def test_the_picture_is_not_stale(benchmark_script: Callable[[str], ModuleType]) -> None:
+    """If this fails, run: python benchmarks/corpora_tables.py."""
+    tables = benchmark_script("corpora_tables")
+    assert tables.PICTURE.read_text(encoding="utf-8") == tables.picture()
+    assert tables.PICTURE.stat().st_size < 60_000
+    assert all(tables.MIN_RATE < line["rate"] < tables.MAX_RATE for line in tables.equal_budget().values())
+
+
+def test_a_cell_shows_f1_and_the_error_before_and_after(benchmark_script: Callable[[str], ModuleType]) -> None:
+    tables = benchmark_script("corpora_tables")
+    line = {"f1": 0.7806, "ece": 0.1251, "map": "platt", "calibrated": 0.0312}
+    assert tables.cell(line, 0.7806) == "**78.1**; .125 > .031"
+    assert tables.cell(line | {"map": None, "calibrated": None}, 0.8) == "78.1; .125"
+    assert tables.cell(line | {"f1": 0.0, "ece": None, "map": None}, 0.8) == "0.0; -"
+    assert tables.cell(None, None) == "-"
