@@ -56,6 +56,10 @@ def test_every_command_and_every_block_runs(folder: Path, capsys: pytest.Capture
     assert len(load_rows("rows.jsonl")) == 4
     assert "<Labels" in (folder / "interface.xml").read_text(encoding="utf-8")
     assert list(load_rows("suggested.jsonl")) == list(load_rows("predictions.jsonl"))
+    changes = (folder / "corrected.jsonl.changes.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(changes) == 1
+    differing = [old != new for old, new in zip(load_rows("rows.jsonl"), load_rows("corrected.jsonl"), strict=True)]
+    assert sum(differing) == 1
 
 
 def test_the_table_names_every_format_with_what_it_can() -> None:

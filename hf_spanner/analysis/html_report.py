@@ -35,7 +35,7 @@ class Table(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A span in its words; `side` is `gold` or `predicted`."""
+    """Spans in their words; `side` says whose they are, such as `gold` or `predicted`."""
 
     side: str
     view: EntityView
@@ -96,13 +96,17 @@ def write_report(
         for picture in section.pictures:
             (folder / f"{picture.name}.png").write_bytes(picture.png)
     (folder / "scores.json").write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
+    report = folder / "report.html"
+    report.write_text(rendered_page(title, facts, sections), encoding="utf-8")
+    return report
+
+
+def rendered_page(title: str, facts: Mapping[str, str], sections: Sequence[Section]) -> str:
+    """The HTML of a page that holds all that it shows; what comes from data is escaped."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["embedded"] = lambda png: base64.b64encode(png).decode()
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-    report = folder / "report.html"
-    text = template.render(title=title, facts=facts, sections=sections)
-    report.write_text(text, encoding="utf-8")
-    return report
+    return template.render(title=title, facts=facts, sections=sections)
 
 
 def group_table(title: str, groups: Mapping[str, Mapping[str, Any]]) -> Table:

@@ -31,12 +31,18 @@ def judged_model(
     Raises:
         ValueError: If these are the rows of the fit and not allowed.
     """
-    model = AutoModel.from_pretrained(source, **(RAW if raw else {}))
-    ner = SpanNERPipeline(model=model, tokenizer=AutoTokenizer.from_pretrained(source))
-    rows: Any = load_rows(data, **reading, split_hyphens=model.config.split_hyphens)  # as a collection of rows
+    ner = saved_pipeline(source, raw=raw)
+    config = ner.model.config
+    rows: Any = load_rows(data, **reading, split_hyphens=config.split_hyphens)  # as a collection of rows
     if not allow_fitted_rows:
-        refuse_fitted_rows(model.config.calibration, rows)
+        refuse_fitted_rows(config.calibration, rows)
     return ner, rows
+
+
+def saved_pipeline(source: str, *, raw: bool = False) -> SpanNERPipeline:
+    """A saved model as a pipeline; with `raw` without its calibration and temperature."""
+    model = AutoModel.from_pretrained(source, **(RAW if raw else {}))
+    return SpanNERPipeline(model=model, tokenizer=AutoTokenizer.from_pretrained(source))
 
 
 def predicted_and_gold(

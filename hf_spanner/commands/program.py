@@ -13,6 +13,7 @@ COMMANDS = {
     "predict": "write the entities of texts as JSON lines",
     "convert": "read annotated texts in one format and write them in another",
     "calibrate": "fit a saved model's scores on held-out data",
+    "review": "rank the annotations of a corpus that are probably wrong, or apply decisions on them",
     "analyze": "write a report on a saved model and a data file",
     "compare": "compare two saved models on a data file",
     "export": "write a saved model as a graph that runs without torch",

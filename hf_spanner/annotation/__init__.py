@@ -1,0 +1,1 @@
+"""Help for those who annotate: finding labels that are probably wrong, and choosing what to label next."""

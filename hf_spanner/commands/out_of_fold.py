@@ -1,0 +1,83 @@
+"""Predictions for the very rows that models are trained on, each row by a model that has not seen its document."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from transformers import set_seed
+
+from hf_spanner import Recipe
+from hf_spanner.annotation.folds import document_folds
+from hf_spanner.calibration.fitting import rows_fingerprint
+from hf_spanner.commands.train import tokenizer_and_model
+from hf_spanner.core.spans import EntityLists
+from hf_spanner.data.schema import Row, label_set
+from hf_spanner.methods import trainer_of
+from hf_spanner.training.whole_files import write_whole
+
+NO_FILES: dict[str, Any] = {"eval_strategy": "no", "save_strategy": "no", "load_best_model_at_end": False}
+
+
+def out_of_fold_predictions(
+    recipe: Recipe, rows: Sequence[Row], num_folds: int, folder: Path, name: str
+) -> EntityLists:
+    """Entities of all rows, with scores, by one model for each fold that is trained on the others.
+
+    The predictions of a fold that is done are kept in the folder, and taken from there if it is begun again with the
+    same rows, entities, folds and settings.
+
+    Args:
+        recipe: How to train; its own data and calibration play no part.
+        rows: Rows with all their documents.
+        num_folds: How many models.
+        folder: Where predictions are kept.
+        name: What the files are called.
+
+    Returns:
+        For each row its entities, overlaps resolved, no threshold.
+
+    Raises:
+        ValueError: If there are fewer documents than folds.
+    """
+    answers: EntityLists = [[] for _ in rows]
+    labels = label_set(rows)
+    folds = document_folds(rows, num_folds, recipe.training.seed)
+    state = {
+        "rows": rows_fingerprint(rows),
+        "entities": [row["entities"] for row in rows],
+        "folds": num_folds,
+        "seed": recipe.training.seed,
+        "method": recipe.method,
+        "model": recipe.model,
+        "epochs": recipe.training.num_train_epochs,
+    }
+    key = json.dumps(state, sort_keys=True, default=str)
+    for number, fold in enumerate(folds):
+        path = folder / f"{name}-{number + 1}-of-{num_folds}.json"
+        kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        if kept.get("key") != key:
+            predicted = _fold_predictions(recipe, rows, fold, labels, folder / path.stem)
+            kept = {"key": key, "predicted": predicted}
+            write_whole(path, json.dumps(kept))
+        for place, entities in zip(fold, kept["predicted"], strict=True):
+            answers[place] = entities
+    return answers
+
+
+def _fold_predictions(
+    recipe: Recipe, rows: Sequence[Row], fold: Sequence[int], labels: Sequence[str], output_dir: Path
+) -> EntityLists:
+    """Entities of the rows of a fold by a model that is trained on all others."""
+    inside = set(fold)
+    set_seed(recipe.training.seed)
+    tokenizer, model = tokenizer_and_model(recipe, labels)
+    trainer = trainer_of(recipe.method)(
+        model=model,
+        args=replace(recipe.training, output_dir=str(output_dir), **NO_FILES),
+        train_dataset=[row for number, row in enumerate(rows) if number not in inside],
+        processing_class=tokenizer,
+    )
+    trainer.train()
+    return trainer.predict([rows[number] for number in fold], decoding={"threshold": 0.0}).predictions

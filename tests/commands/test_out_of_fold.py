@@ -1,0 +1,52 @@
+"""Predictions out of fold: each row by the model of its fold, kept and taken up again."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hf_spanner import Recipe
+from hf_spanner.commands import out_of_fold
+
+ROWS: list[Any] = [
+    {"tokens": [f"w{number}"], "document": f"d{number // 2}", "entities": [{"start": 0, "end": 1, "label": "A"}]}
+    for number in range(8)
+]
+
+
+@pytest.fixture
+def recipe(tiny_encoder: Path, tmp_path: Path) -> Recipe:
+    path = tmp_path / "recipe.yaml"
+    path.write_text(f"method: boundary_smoothing\nencoder: {tiny_encoder}\ndata: {{}}\n", encoding="utf-8")
+    return Recipe.from_yaml(path)
+
+
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The folds for which a model was trained; its answer is the number of the row as score."""
+    folds: list[list[int]] = []
+
+    def answer(recipe: Recipe, rows: Any, fold: Sequence[int], labels: Sequence[str], output_dir: Path) -> Any:
+        assert labels == ["A"]
+        folds.append(list(fold))
+        return [[{"start": 0, "end": 1, "label": "A", "score": number / 10}] for number in fold]
+
+    monkeypatch.setattr(out_of_fold, "_fold_predictions", answer)
+    return folds
+
+
+def test_rows_come_back_in_their_order(recipe: Recipe, trained: list, tmp_path: Path) -> None:
+    answers = out_of_fold.out_of_fold_predictions(recipe, ROWS, 2, tmp_path, "x")
+    assert [entities[0]["score"] for entities in answers] == [number / 10 for number in range(8)]
+    assert sorted(number for fold in trained for number in fold) == list(range(8))
+
+
+def test_a_fold_that_is_done_is_not_trained_again(recipe: Recipe, trained: list, tmp_path: Path) -> None:
+    answers = out_of_fold.out_of_fold_predictions(recipe, ROWS, 2, tmp_path, "x")
+    (tmp_path / "x-2-of-2.json").unlink()
+    assert out_of_fold.out_of_fold_predictions(recipe, ROWS, 2, tmp_path, "x") == answers
+    assert len(trained) == 3
+    changed = [{**ROWS[0], "entities": [{"start": 0, "end": 1, "label": "A"}] * 2}, *ROWS[1:]]
+    out_of_fold.out_of_fold_predictions(recipe, changed, 2, tmp_path, "x")
+    assert len(trained) == 5
