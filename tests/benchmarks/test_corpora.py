@@ -5,7 +5,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
 from datasets import Dataset
 
@@ -50,24 +49,6 @@ def test_what_is_kept_is_named_once_and_short(corpora: ModuleType) -> None:
     assert len(keys) == len(set(keys))
     assert {line["corpus"] for line in lines} <= set(corpora.CORPORA | corpora.SMALL)
     assert all(len(line) < 300 for line in corpora.RESULTS.read_text(encoding="utf-8").splitlines())
-
-
-def test_the_map_is_chosen_by_halves(benchmark_script: Callable[[str], ModuleType]) -> None:
-    """Scores of .9 and .5 are right in .5 and .9 of the cases: only steps that pool them come near, no rising curve.
-
-    A temperature keeps the order and .5 as it is, so its error is at least .2 on the half of the scores that are .5;
-    fewer than fifty predictions in a half give no map.
-    """
-    script = benchmark_script("calibration")
-    generator = np.random.default_rng(0)
-    predicted, gold = [], []
-    for row in range(400):
-        score, share = ((0.9, 0.5), (0.5, 0.9))[row % 2]
-        predicted.append([entity(0, 1) | {"score": score}])
-        gold.append([entity(0, 1)] if generator.random() < share else [])
-    rows = script.Rows(predicted, gold)
-    assert script.best_kind(rows) != "temperature"
-    assert script.best_kind(rows.where(np.arange(400) < 80)) is None
 
 
 def test_the_picture_is_not_stale(benchmark_script: Callable[[str], ModuleType]) -> None:
