@@ -17,6 +17,7 @@ COMMANDS = {
     "analyze": "write a report on a saved model and a data file",
     "compare": "compare two saved models on a data file",
     "export": "write a saved model as a graph that runs without torch",
+    "serve": "find entities over HTTP",
 }
 EXTRAS = {  # a package that a command needs, and the extra that brings it
     "matplotlib": "plots",
@@ -25,6 +26,9 @@ EXTRAS = {  # a package that a command needs, and the extra that brings it
     "onnxscript": "onnx",
     "openvino": "openvino",
     "nncf": "openvino",
+    "fastapi": "serve",
+    "prometheus_client": "serve",
+    "uvicorn": "serve",
     "spacy": "spacy",
     "cassis": "cas",
 }

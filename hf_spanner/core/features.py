@@ -193,7 +193,8 @@ def plan_windows(bounds: Sequence[int], window_size: int, window_overlap: int) -
     """Windows that cover all words of a text, each at most `window_size` tokens, neighbours sharing some words.
 
     A window takes as many words as fit. The next one starts at the earliest word from which no more than
-    `window_overlap` tokens remain in the window before, and at least one word later than it.
+    `window_overlap` tokens remain in the window before, and at least one word later than it. A word without tokens
+    counts as one, since memory grows with the square of the words in a window.
 
     Args:
         bounds: Token bounds of the words, as in `TokenizedWords`.
@@ -203,7 +204,7 @@ def plan_windows(bounds: Sequence[int], window_size: int, window_overlap: int) -
     Returns:
         At least one window, in order; a text without words gives one of zero words.
     """
-    positions = np.asarray(bounds)
+    positions = np.append(0, np.maximum(np.diff(bounds), 1).cumsum())
     num_words = len(bounds) - 1
     windows, first = [], 0
     while True:
