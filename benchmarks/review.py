@@ -14,7 +14,7 @@ its predictions in `--output`, so a run that was cut goes on.
 import argparse
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,6 +33,7 @@ from hf_spanner.annotation.folds import document_folds
 from hf_spanner.annotation.suspects import Suspect, reviewed
 from hf_spanner.commands.out_of_fold import NO_FILES, out_of_fold_predictions
 from hf_spanner.commands.train import tokenizer_and_model
+from hf_spanner.core.spans import EntityLists
 from hf_spanner.data.schema import label_set, sorted_entities
 from hf_spanner.data.tags import spans_to_tags
 from hf_spanner.methods import trainer_of
@@ -66,7 +67,8 @@ def main() -> None:
     corrected.add_argument("--annotated", required=True)
     corrected.add_argument("--truth", required=True)
     corrected.add_argument("--kept", default="conll2003_full", help="name of the kept runs")
-    corrected.add_argument("--train", help="rows for the token classifier")
+    corrected.add_argument("--train", help="rows on which a span model and a token classifier are trained")
+    corrected.add_argument("--train-every", type=int, default=4, metavar="N", help="take only every Nth of them")
     for name in ("planted", "loop"):
         part = parts.add_parser(name)
         part.add_argument("corpus", choices=RECIPES)
@@ -95,10 +97,16 @@ def against_corrections(given: argparse.Namespace) -> None:
         print(f"review by {', '.join(methods)}: {precisions(row_scores(review.suspects, len(rows)), changed)}")
         hits = np.array([is_right(suspect, keys(rows), keys(truth)) for suspect in review.suspects])
         print("  ", calibration_line(review.suspects, hits, review.noise.rate))
-    if given.train is not None and find_spec("cleanlab"):
-        training = load_rows(given.train).to_list()
-        recipe = Recipe.from_yaml(RECIPES["conll2003"][0], QUIET)
-        name = f"corrected-{len(training)}"
+    if given.train is None:
+        return
+    training = load_rows(given.train).to_list()[:: given.train_every]
+    recipe = Recipe.from_yaml(RECIPES["conll2003"][0], QUIET)
+    name = f"corrected-{len(training)}"
+    predicted = kept_answer(given.output / f"{name}.json", lambda: answers_of(recipe, training, rows, given.output))
+    print(f"trained on {len(training):,} sentences: F1 {100 * f1(predicted, rows):.1f}")
+    review = reviewed(rows, [predicted], policy="flat")
+    print(f"review by {recipe.method}: {precisions(row_scores(review.suspects, len(rows)), changed)}")
+    if find_spec("cleanlab"):
         probabilities = kept_probabilities(given.output, name, recipe, training, rows)
         for method in ("self_confidence", "normalized_margin", "confidence_weighted_entropy"):
             scores = token_scores(rows, probabilities, method)
@@ -193,7 +201,7 @@ def folds_review(given: argparse.Namespace, rows: Rows) -> Any:
         name = f"{given.corpus}-{len(rows)}-{given.rate}-draw{given.draw}-seed{seed}"
         predictions.append(out_of_fold_predictions(recipe, rows, given.folds, given.output, name))
     policy = METHODS[recipe.method].config_class(**recipe.model).overlap
-    print(f"out of fold: F1 {100 * score_spans(predictions[0], [row['entities'] for row in rows])['overall_f1']:.1f}")
+    print(f"out of fold: F1 {100 * f1(predictions[0], rows):.1f} against the annotation")
     return reviewed(rows, predictions, policy=policy)
 
 
@@ -369,37 +377,44 @@ def loop(given: argparse.Namespace) -> None:
     print(f"{given.corpus}: {len(rows):,} rows, {len(errors)} planted errors, {budget} suggestions")
     for name, version in (("planted", rows), ("accepted", applied), ("decided", looked), ("clean", clean)):
         wrong = len(keys(version) ^ keys(clean))
-        scores = trained_scores(given, name, version)
-        print(f"{name}: {wrong} spans differ from the clean rows, F1 {', '.join(f'{100 * f1:.2f}' for f1 in scores)}")
+        scores = [trained_score(given, seed, name, version) for seed in given.seeds]
+        shown = ", ".join(f"{100 * score:.2f}" for score in scores)
+        print(f"{name}: {wrong} spans differ from the clean rows, F1 {shown}")
 
 
-def trained_scores(given: argparse.Namespace, name: str, rows: Rows) -> list[float]:
-    """Test F1 of a model for each seed that is trained on some rows, kept in the folder."""
+def trained_score(given: argparse.Namespace, seed: int, name: str, rows: Rows) -> float:
+    """Test F1 of a model that is trained on some rows; its answers are kept in the folder."""
     path, settings = RECIPES[given.corpus]
-    scores = []
-    for seed in given.seeds:
-        kept = given.output / f"loop-{given.corpus}-{len(rows)}-{given.rate}-draw{given.draw}-{name}-{seed}.json"
-        if not kept.exists():
-            recipe = Recipe.from_yaml(path, [*settings, *QUIET, f"training.seed={seed}"])
-            kept.write_text(json.dumps(trained_score(recipe, rows, given.output / "loop")), encoding="utf-8")
-        scores.append(json.loads(kept.read_text(encoding="utf-8")))
-    return scores
+    recipe = Recipe.from_yaml(path, [*settings, *QUIET, f"training.seed={seed}"])
+    test = recipe.data.load()["test"].to_list()
+    kept = f"loop-{given.corpus}-{len(rows)}-{given.rate}-draw{given.draw}-{name}-{seed}.json"
+    return f1(kept_answer(given.output / kept, lambda: answers_of(recipe, rows, test, given.output)), test)
 
 
-def trained_score(recipe: Recipe, rows: Rows, output_dir: Path) -> float:
-    """Test F1 of a model that is trained on some rows."""
+def answers_of(recipe: Recipe, training: Rows, rows: Rows, folder: Path) -> EntityLists:
+    """What a model that is trained on some rows finds in others."""
     set_seed(recipe.training.seed)
-    tokenizer, model = tokenizer_and_model(recipe, label_set(rows))
+    tokenizer, model = tokenizer_and_model(recipe, label_set(training))
     trainer = trainer_of(recipe.method)(
         model=model,
-        args=replace(recipe.training, output_dir=str(output_dir), **NO_FILES),
-        train_dataset=rows,
+        args=replace(recipe.training, output_dir=str(folder / "model"), **NO_FILES),
+        train_dataset=training,
         processing_class=tokenizer,
     )
     trainer.train()
-    test = recipe.data.load()["test"].to_list()
-    predicted = trainer.predict(test).predictions
-    return score_spans(predicted, [row["entities"] for row in test])["overall_f1"]
+    return trainer.predict(rows).predictions
+
+
+def kept_answer(path: Path, answer: Callable[[], EntityLists]) -> EntityLists:
+    """Predictions that a file holds, or else those of a function, which are then kept in it."""
+    if not path.exists():
+        path.write_text(json.dumps(answer()), encoding="utf-8")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def f1(predicted: EntityLists, rows: Rows) -> float:
+    """Strict F1 of predictions against the entities of rows."""
+    return score_spans(predicted, [row["entities"] for row in rows])["overall_f1"]
 
 
 def keys_of(row: Mapping[str, Any]) -> set[tuple[int, int, str]]:

@@ -1,5 +1,6 @@
 """The page about annotation: its commands and its Python run on small files, one after the other."""
 
+import json
 import re
 import shlex
 from collections.abc import Callable
@@ -23,7 +24,7 @@ BLOCKS = re.findall(r"```(bash|python)\n(.*?)```", PAGE, flags=re.DOTALL)
 def folder(
     tiny_model: Callable[..., SpanNERModel], tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """A folder with an export of Label Studio, new texts and a model that finds something in them."""
+    """A folder with an export of Label Studio, new texts, held-out rows and a model that finds something in them."""
     model = tiny_model(overlap="nested", lstm_layers=0)
     model.biaffine.linear_weight.data.mul_(40)
     model.save_pretrained(tmp_path / "my_model")
@@ -31,6 +32,10 @@ def folder(
     export = ROOT / "tests" / "fixtures" / "formats" / "label_studio.json"
     (tmp_path / "export.json").write_bytes(export.read_bytes())
     (tmp_path / "new_texts.txt").write_text("Ana met Bo in Oslo.\nIt rained.\n", encoding="utf-8")
+    words, entities = ["Ana", "met", "Bo", "in", "Oslo"], [{"start": 4, "end": 5, "label": "LOC"}]
+    held_out = [{"tokens": words[start:] + words[:start], "entities": entities} for start in range(5)]
+    lines = "".join(json.dumps(row) + "\n" for row in held_out * 5)
+    (tmp_path / "held_out.jsonl").write_text(lines, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -56,6 +61,7 @@ def test_every_command_and_every_block_runs(folder: Path, capsys: pytest.Capture
     assert len(load_rows("rows.jsonl")) == 4
     assert "<Labels" in (folder / "interface.xml").read_text(encoding="utf-8")
     assert list(load_rows("suggested.jsonl")) == list(load_rows("predictions.jsonl"))
+    assert len(json.loads((folder / "next" / "tasks.json").read_text(encoding="utf-8"))) == 2
     changes = (folder / "corrected.jsonl.changes.jsonl").read_text(encoding="utf-8").splitlines()
     assert len(changes) == 1
     differing = [old != new for old, new in zip(load_rows("rows.jsonl"), load_rows("corrected.jsonl"), strict=True)]

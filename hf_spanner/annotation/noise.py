@@ -9,8 +9,8 @@ from scipy.special import expit, logit
 
 from hf_spanner.core.calibration import SMALLEST_SCORE
 
-SURE_SHARE = 0.25  # of all suggestions, those of the highest scores show how often true ones are not annotated
-MIN_SUGGESTIONS = 50  # fewer say too little: their scores are taken as they are
+SURE_SHARE = 0.1  # of all suggestions, those of the highest scores show how often true ones are not annotated
+MIN_SUGGESTIONS = 50  # fewer say too little: their scores are taken as they are; at least so many are the surest
 USUAL_RATE = 0.05  # the rate where there are too few to estimate one
 RATES = (1e-4, 0.5)
 SLOPES, INTERCEPTS = (0.01, 20.0), (-20.0, 20.0)
@@ -55,10 +55,10 @@ def fitted_noise(
 ) -> LabelNoise:
     """The noise of some annotation, from what models suggest for it that were not trained on it.
 
-    The rate is the share that is not annotated of the quarter of the suggestions with the highest scores, as
-    (missing + 1) / (all + 2): what is nearly always right and yet missing was left out. Where the models are often
-    wrong even there it comes out too high, so give it where it is known. With it, a and b are those of the least log
-    loss of p(s).
+    The rate is the share that is not annotated of the tenth of the suggestions with the highest scores, or of the first
+    50, as (missing + 1) / (all + 2): what is nearly always right and yet missing was left out. Where the models are
+    often wrong even there it comes out too high, so give it where it is known. With it, a and b are those of the least
+    log loss of p(s).
 
     Args:
         scores: (n,) scores of suggestions in [0, 1].
@@ -79,7 +79,7 @@ def fitted_noise(
     if len(values) < MIN_SUGGESTIONS:
         return LabelNoise(USUAL_RATE if rate is None else rate)
     if rate is None:
-        num_sure = int(len(values) * SURE_SHARE)
+        num_sure = max(MIN_SUGGESTIONS, int(len(values) * SURE_SHARE))
         sure = np.argsort(-values, kind="stable")[:num_sure]
         num_missing = num_sure - int(found[sure].sum())
         rate = float(np.clip((num_missing + 1) / (num_sure + 2), *RATES))

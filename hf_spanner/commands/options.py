@@ -1,18 +1,21 @@
 """Options that the commands share: the settings of inference, and values that are checked before the work begins."""
 
 import argparse
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from hf_spanner.core.calibration import PROMISES
 from hf_spanner.core.own_encoders import register_saved_encoder
 from hf_spanner.data.formats.table import FORMATS
+from hf_spanner.data.writers import save_rows
 from hf_spanner.methods import METHODS
 from hf_spanner.training.recipe import plain_yaml
 
 METHOD_PARAMETERS = {name for model in METHODS.values() for name in model.config_class.decoding_parameters}
 DECODING_PARAMETERS = sorted(METHOD_PARAMETERS | set(PROMISES))
 READ_FORMATS = [name for name, format in FORMATS.items() if format.is_read]
+TASK_FILES = {"label-studio": "tasks.json", "prodigy": "tasks.jsonl"}
 READER_HELP = {
     "split": "split of a folder or of the Hub, such as test",
     "subset": "configuration of a data set on the Hub",
@@ -88,6 +91,18 @@ def add_judging_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="judge calibrated scores also on the rows that the calibration was fitted on",
     )
+
+
+def add_task_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says for which tool `write_tasks` writes."""
+    parser.add_argument("--tasks", choices=TASK_FILES, default="label-studio", help="the tool that takes the tasks")
+
+
+def write_tasks(rows: Iterable[Mapping[str, Any]], folder: Path, tool: str) -> None:
+    """Write rows as tasks with pre-annotations for a tool, in place of what an earlier call left."""
+    path = folder / TASK_FILES[tool]
+    path.unlink(missing_ok=True)
+    save_rows(rows, path, format=tool)
 
 
 def setting(text: str) -> Any:

@@ -14,6 +14,7 @@ COMMANDS = {
     "convert": "read annotated texts in one format and write them in another",
     "calibrate": "fit a saved model's scores on held-out data",
     "review": "rank the annotations of a corpus that are probably wrong, or apply decisions on them",
+    "select": "choose the texts that are worth labelling next",
     "analyze": "write a report on a saved model and a data file",
     "compare": "compare two saved models on a data file",
     "export": "write a saved model as a graph that runs without torch",

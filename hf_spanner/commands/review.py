@@ -35,12 +35,14 @@ from hf_spanner.commands.convert import reports_said_once, source_rows
 from hf_spanner.commands.judging import predicted_and_gold, saved_pipeline
 from hf_spanner.commands.options import (
     add_reader_options,
+    add_task_option,
     add_trust_option,
     at_least_one,
     command_parser,
     given_reading,
     rate,
     trust_encoders,
+    write_tasks,
 )
 from hf_spanner.commands.out_of_fold import out_of_fold_predictions
 from hf_spanner.core.spans import EntityLists
@@ -48,7 +50,6 @@ from hf_spanner.data.policy import ReadReport
 from hf_spanner.data.writers import save_rows
 from hf_spanner.training.whole_files import write_whole
 
-TASK_FILES = {"label-studio": "tasks.json", "prodigy": "tasks.jsonl"}
 LOWEST = 0.01  # suspects below it are not written
 OVERLAPS = ("flat", "nested", "any")  # from strict to loose
 
@@ -82,7 +83,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--apply", type=Path, metavar="DECISIONS", help="file of decisions to apply")
     parser.add_argument("--lowest", type=rate, default=LOWEST, help=f"least probability to write ({LOWEST})")
     parser.add_argument("--error-rate", type=rate, help="share of entities annotated wrong, if known; estimated if not")
-    parser.add_argument("--tasks", choices=TASK_FILES, default="label-studio", help="form of the tasks")
+    add_task_option(parser)
     parser.add_argument("--batch-size", type=at_least_one, default=32)
     add_reader_options(parser)
     add_trust_option(parser)
@@ -146,9 +147,7 @@ def write_review(given: argparse.Namespace, rows: Sequence[Any], review: Review,
     write_whole(folder / "suspects.csv", suspect_table(records))
     facts = {"Data": f"{Path(given.sources[-1]).name}, {len(rows):,} rows", "Judges": ", ".join(given.sources[:-1])}
     write_whole(folder / "review.html", review_page(records, rows, review.noise, facts))
-    tasks = folder / TASK_FILES[given.tasks]
-    tasks.unlink(missing_ok=True)
-    save_rows(suggested_rows(rows, records), tasks, format=given.tasks)
+    write_tasks(suggested_rows(rows, records), folder, given.tasks)
     num_rows = len({record["row"] for record in records})
     expected = sum(record["probability"] for record in records)
     print(f"{len(records):,} suspects in {num_rows:,} of {len(rows):,} rows, about {expected:.0f} of them wrong:")

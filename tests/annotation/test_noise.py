@@ -63,11 +63,15 @@ def test_a_given_rate_stays() -> None:
     assert fitted_noise(scores, annotated, rate=0.3).rate == 0.3
 
 
-def test_the_rate_is_that_of_the_upper_quarter() -> None:
-    """Of 80 suggestions the upper 20 have 3 that are not annotated: (3 + 1) / (20 + 2)."""
-    scores = np.linspace(0.99, 0.2, 80)
-    annotated = np.arange(80) % 7 != 1  # of the first 20: numbers 1, 8 and 15 are missing
-    assert fitted_noise(scores, annotated).rate == pytest.approx(4 / 22)
+@pytest.mark.parametrize(("count", "rate"), [(80, 8 / 52), (700, 11 / 72)])
+def test_the_rate_is_that_of_the_surest(count: int, rate: float) -> None:
+    """Every seventh, from the second on, is missing: 7 of the first 50, 10 of the first 70.
+
+    The smaller corpus has 50 among its surest, the larger one a tenth; the rates are (7 + 1) / 52 and (10 + 1) / 72.
+    """
+    scores = np.linspace(0.99, 0.2, count)
+    annotated = np.arange(count) % 7 != 1
+    assert fitted_noise(scores, annotated).rate == pytest.approx(rate)
 
 
 def test_few_suggestions_are_taken_as_they_are() -> None:

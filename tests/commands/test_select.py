@@ -1,0 +1,54 @@
+"""The selection command on a tiny saved model."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hf_spanner import load_rows, read_rows
+
+TEXTS = ["Ana  met Bo in Oslo.", "It rained.", "Mira Stone works for the Bank of Oslo.", "Bo Li left."]
+
+
+@pytest.fixture(autouse=True)
+def _on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
+
+
+def lines(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_texts_become_ranked_tasks(program: Callable, saved_model: Path, tmp_path: Path, capsys) -> None:
+    data, folder = tmp_path / "texts.txt", tmp_path / "next"
+    data.write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+    program("select").main([str(saved_model), str(data), "--number", "3", "--output", str(folder)])
+    printed = capsys.readouterr()
+    assert "3 texts of 4 texts" in printed.out
+    assert "scores are raw" in printed.err
+    chosen = lines(folder / "selected.jsonl")
+    assert [row["rank"] for row in chosen] == [1, 2, 3]
+    assert {row["text"] for row in chosen} < set(TEXTS)
+    tasks = list(read_rows(folder / "tasks.json", annotator="predictions", details=True))
+    assert [task["text"] for task in tasks] == [row["text"] for row in chosen]
+    found = [(entity["start"], entity["end"], entity["label"], entity["score"]) for entity in chosen[0]["entities"]]
+    assert found
+    assert [(e["start"], e["end"], e["label"], e["score"]) for e in tasks[0]["entities"]] == found
+    assert [row["tokens"] for row in load_rows(str(folder / "selected.jsonl"))] == [row["tokens"] for row in chosen]
+
+
+def test_documents_and_words_that_are_known(
+    program: Callable, saved_model: Path, rows: list, write_jsonl: Callable, tmp_path: Path, capsys
+) -> None:
+    texts = [{"tokens": text.split(), "document": f"d{number // 2}"} for number, text in enumerate(TEXTS)]
+    data, known, folder = write_jsonl("texts.jsonl", texts), write_jsonl("rows.jsonl", rows), tmp_path / "next"
+    options = ["--number", "1", "--output", str(folder), "--documents", "--tasks", "prodigy"]
+    program("select").main([str(saved_model), str(data), *options])
+    before = lines(folder / "selected.jsonl")
+    assert "1 documents of 4 texts" in capsys.readouterr().out
+    assert len({row["document"] for row in before}) == 1
+    assert len(before) == len(lines(folder / "tasks.jsonl")) == 2
+    program("select").main([str(saved_model), str(data), *options, "--labelled", str(known)])
+    after = lines(folder / "selected.jsonl")
+    assert after[0]["expected_errors"] < before[0]["expected_errors"]
