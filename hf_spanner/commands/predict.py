@@ -2,11 +2,13 @@
 
 hf-spanner predict MODEL texts.txt more.jsonl.gz --output entities.jsonl
 hf-spanner predict MODEL --format text < texts.txt > entities.jsonl
+hf-spanner predict MODEL FOLDER --output ENTITIES --engine ray --workers 8
 
 Each line of a `.txt` file is a text; each line of a `.jsonl` file, or item of a JSON array, a record with `text` or
 `tokens` (words). Of any other source that `hf-spanner evaluate` reads the words are taken, and not the entities. The
 output has the record with its `entities` (characters for `text`, words for `tokens`, half-open), so it can be read as
-data again.
+data again. `--engine ray` reads a folder of `.parquet`, `.jsonl` or `.txt` and writes one, over a cluster or the cores
+of this machine; records that cannot be read are counted and kept in the folder `wrong` of the output.
 """
 
 import argparse
@@ -24,7 +26,6 @@ from typing import IO, Any, cast
 from tqdm import tqdm
 from transformers import pipeline
 
-from hf_spanner import SpanNERPipeline
 from hf_spanner.commands.options import (
     add_decoding_options,
     add_reader_options,
@@ -37,22 +38,25 @@ from hf_spanner.commands.options import (
     trust_encoders,
 )
 from hf_spanner.core.pipeline_span_ner import buffers
+from hf_spanner.data.answers import Record, answered_records, record_problem
 from hf_spanner.data.formats.table import SUFFIX_FORMATS as ROW_SUFFIXES
 from hf_spanner.data.jsonl import json_records
 from hf_spanner.data.lines import decoded, text_lines
 from hf_spanner.data.policy import Reading, ReadOptions, ReadReport
 from hf_spanner.data.readers import load_rows
-from hf_spanner.data.schema import Problem, words_problem
+from hf_spanner.integrations.ray_data import predict_folder
 
 SUFFIX_FORMATS = {".txt": "text", ".jsonl": "jsonl", ".json": "jsonl"}
 CHUNK = 1024  # records in memory at once, sorted by length inside the pipeline
-Record = dict[str, Any]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write the entities of all texts."""
     given = parsed_arguments(arguments)
     trust_encoders(given, given.model)
+    if given.engine == "ray":
+        predict_with_ray(given)
+        return
     task: Any = "span-ner"  # the library's type hints know only its own tasks
     ner: Any = pipeline(task, model=given.model, batch_size=given.batch_size, **given_decoding(given))
     reading = given_reading(given)
@@ -76,22 +80,54 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "files", nargs="*", help=".txt or .jsonl, plain or .gz, or other data; - or nothing is standard input"
     )
-    parser.add_argument("--output", type=output_file, help="file to write; standard output if left out")
+    parser.add_argument("--output", help="file to write, or folder of --engine; standard output if left out")
     parser.add_argument(
         "--resume",
         action="store_true",
         help="go on after the lines that the output file holds; give the same model and options, nothing checks them",
     )
     parser.add_argument("--batch-size", type=at_least_one, default=32)
+    parser.add_argument("--engine", choices=("ray",), help="predict a folder by Ray Data, over several processes")
+    parser.add_argument("--workers", type=at_least_one, default=1, help="processes of the engine")
+    parser.add_argument("--threads", type=at_least_one, default=1, help="CPUs of each")
+    parser.add_argument("--gpus", type=float, default=0, help="accelerators of each")
     add_decoding_options(parser)
     add_reader_options(parser)
     add_trust_option(parser)
     given = parser.parse_args(arguments)
     if given.resume and given.output is None:
         parser.error("--resume needs --output")
+    if given.engine == "ray":
+        if len(given.files) != 1 or given.output is None:
+            parser.error("--engine ray takes one file or folder, and --output")
+        if unused := sorted(given_reading(given)):
+            parser.error(f"--engine ray has no choices of the reader, got {', '.join(unused)}")
+        return given
+    try:
+        given.output = None if given.output is None else output_file(given.output)
+    except argparse.ArgumentTypeError as error:
+        parser.error(f"argument --output: {error}")
     if not given.resume and given.output is not None and given.output.exists():
         parser.error(f"--output {given.output} exists; give another name, or --resume to go on with it")
     return given
+
+
+def predict_with_ray(given: argparse.Namespace) -> None:
+    """Write the entities of a folder by Ray Data and say how much there was."""
+    counts = predict_folder(
+        given.model,
+        given.files[0],
+        given.output,
+        num_workers=given.workers,
+        threads_per_worker=given.threads,
+        gpus_per_worker=given.gpus,
+        resume=given.resume,
+        trust_remote_code=given.trust_remote_code,
+        batch_size=given.batch_size,
+        **given_decoding(given),
+    )
+    wrong = f"; {counts.wrong:,} cannot be read and are in {given.output}/wrong" if counts.wrong else ""
+    print(f"{counts.records:,} records with {counts.entities:,} entities in {given.output}{wrong}")
 
 
 def input_records(source: str, reading: Mapping[str, Any]) -> Iterator[Record]:
@@ -146,50 +182,6 @@ def standard_lines(file: IO[bytes]) -> Iterator[tuple[int, str]]:
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)
         yield number, decoded(line.removesuffix(b"\n").removesuffix(b"\r"), "standard input", number)
-
-
-def record_problem(record: Record) -> Problem | None:
-    """What is wrong with a record of JSON, or None: it must have either `text` or `tokens`."""
-    if ("text" in record) == ("tokens" in record):
-        return Problem("type", "fields", sorted(record), "either text or tokens")
-    if "tokens" in record:
-        return words_problem(record["tokens"])
-    return None if isinstance(record["text"], str) else Problem("type", "text", record["text"], "a string")
-
-
-def answered_records(ner: SpanNERPipeline, records: Sequence[Record]) -> list[Record]:
-    """The records in their order, each with the entities found in it; neighbours of one document are context."""
-    texts = [record for record in records if "text" in record]
-    word_lists = [record for record in records if "text" not in record]
-    text_answers = iter(ner([record["text"] for record in texts], documents=documents_of(texts)))
-    word_answers = iter(
-        ner([record["tokens"] for record in word_lists], documents=documents_of(word_lists), pretokenized=True)
-    )
-    return [
-        record | {"entities": row_entities(next(text_answers), "")}
-        if "text" in record
-        else record | {"entities": row_entities(next(word_answers), "word_")}
-        for record in records
-    ]
-
-
-def documents_of(records: Sequence[Record]) -> list[Any]:
-    """The document that each record names, None where it names none."""
-    return [record.get("document") for record in records]
-
-
-def row_entities(entities: Iterable[Mapping[str, Any]], unit: str) -> list[Record]:
-    """Entities as in a row of data, with their scores; `unit` is "word_" for offsets in words."""
-    return [
-        {
-            "start": entity[f"{unit}start"],
-            "end": entity[f"{unit}end"],
-            "label": entity["entity_group"],
-            "score": entity["score"],
-            "text": entity["word"],
-        }
-        for entity in entities
-    ]
 
 
 def remaining_records(

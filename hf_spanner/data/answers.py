@@ -1,0 +1,57 @@
+"""Records of texts or words, and the same records with the entities that a pipeline finds in them."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from hf_spanner.data.schema import Problem, words_problem
+
+Record = dict[str, Any]
+
+
+def record_problem(record: Mapping[str, Any]) -> Problem | None:
+    """What is wrong with a record, or None: it must have either `text` or `tokens`."""
+    if ("text" in record) == ("tokens" in record):
+        return Problem("type", "fields", sorted(record), "either text or tokens")
+    if "tokens" in record:
+        return words_problem(record["tokens"])
+    return None if isinstance(record["text"], str) else Problem("type", "text", record["text"], "a string")
+
+
+def answered_records(ner: Callable[..., Iterable[Any]], records: Sequence[Record]) -> list[Record]:
+    """The records in their order, each with the entities found in it; neighbours of one document are context.
+
+    Args:
+        ner: A `SpanNERPipeline`.
+        records: Records with `text` or `tokens` and, for context, `document`.
+
+    Returns:
+        Records with `entities` (start, end, label, score, text; half-open in characters of the text or in words).
+    """
+    answers = {}
+    for field, unit in (("text", ""), ("tokens", "word_")):
+        places = [place for place, record in enumerate(records) if field in record]
+        given = ner(
+            [records[place][field] for place in places],
+            documents=[records[place].get("document") for place in places],
+            pretokenized=field == "tokens",
+        )
+        answers |= {place: row_entities(entities, unit) for place, entities in zip(places, given, strict=True)}
+    return [record | {"entities": answers[place]} for place, record in enumerate(records)]
+
+
+def row_entities(entities: Iterable[Mapping[str, Any]], unit: str) -> list[Record]:
+    """Entities as in a row of data, with their scores; `unit` is "word_" for offsets in words, or "" for characters.
+
+    Those in characters say which words they are, too, by `word_start` and `word_end`.
+    """
+    return [
+        {
+            "start": entity[f"{unit}start"],
+            "end": entity[f"{unit}end"],
+            "label": entity["entity_group"],
+            "score": entity["score"],
+            "text": entity["word"],
+        }
+        | ({} if unit else {name: entity[name] for name in ("word_start", "word_end")})
+        for entity in entities
+    ]

@@ -1,0 +1,52 @@
+"""Records with the entities found in them: those of the pipeline, for texts and for words."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hf_spanner import SpanNERPipeline
+from hf_spanner.data.answers import answered_records, record_problem
+
+TEXT = "Mira Stone works for the Bank of Oslo."
+WORDS = ["Ana", "met", "Bo"]
+
+
+def test_texts_and_words_get_the_entities_of_the_pipeline_in_their_order(
+    random_tagger: Callable[..., SpanNERPipeline],
+) -> None:
+    """Offsets are characters of a text, whose words are told too, and words of a list."""
+    ner = random_tagger("boundary_smoothing")
+    records = [{"tokens": WORDS, "id": "x"}, {"text": TEXT}, {"text": ""}, {"tokens": []}]
+    first, second, *empty = answered_records(ner, records)
+    (words,), (text,) = ner([WORDS], pretokenized=True), ner([TEXT])
+    assert first["id"] == "x"
+    assert [(e["start"], e["end"], e["score"]) for e in first["entities"]] == [
+        (e["word_start"], e["word_end"], e["score"]) for e in words
+    ]
+    assert "word_start" not in first["entities"][0]
+    assert second["entities"] == [
+        {"label": e["entity_group"], "text": e["word"]}
+        | {name: e[name] for name in ("start", "end", "score", "word_start", "word_end")}
+        for e in text
+    ]
+    assert [TEXT[e["start"] : e["end"]] for e in second["entities"]] == [e["text"] for e in second["entities"]] != []
+    assert [record["entities"] for record in empty] == [[], []]
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        ({}, "fields is [] (type); allowed: either text or tokens"),
+        ({"text": "a", "tokens": ["a"]}, "fields is ['text', 'tokens'] (type); allowed: either text or tokens"),
+        ({"text": 7}, "text is 7 (type); allowed: a string"),
+        ({"tokens": "a"}, "tokens is 'a'"),
+        ({"tokens": [1]}, "tokens"),
+    ],
+)
+def test_a_record_has_a_text_or_words(record: dict[str, Any], words: str) -> None:
+    problem = record_problem(record)
+    assert problem is not None
+    assert words in str(problem)
+    assert record_problem({"text": ""}) is None
+    assert record_problem({"tokens": []}) is None
