@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from operator import add
 from typing import Any
 
@@ -104,20 +105,20 @@ def predict_folder(
     if not remaining:
         return total
     num_workers = min(num_workers, len(remaining))
-    _join(ray, num_workers * threads_per_worker)
-    rows = ray.data.from_items([part._asdict() for part in remaining], override_num_blocks=len(remaining))
-    counted = rows.map(
-        PartWorker,
-        fn_constructor_args=(model, source, folder, settings),
-        fn_constructor_kwargs={"num_threads": threads_per_worker, "trust_remote_code": trust_remote_code},
-        compute=ActorPoolStrategy(size=num_workers),
-        num_cpus=threads_per_worker,
-        num_gpus=gpus_per_worker or None,
-    )
-    with tqdm(total=len(remaining), unit=" parts") as progress:
-        for counts in counted.iter_rows():
-            total = PartCounts(*map(add, total, PartCounts(**counts)))
-            progress.update()
+    with _cluster(ray, num_workers * threads_per_worker):
+        rows = ray.data.from_items([part._asdict() for part in remaining], override_num_blocks=len(remaining))
+        counted = rows.map(
+            PartWorker,
+            fn_constructor_args=(model, source, folder, settings),
+            fn_constructor_kwargs={"num_threads": threads_per_worker, "trust_remote_code": trust_remote_code},
+            compute=ActorPoolStrategy(size=num_workers),
+            num_cpus=threads_per_worker,
+            num_gpus=gpus_per_worker or None,
+        )
+        with tqdm(total=len(remaining), unit=" parts") as progress:
+            for counts in counted.iter_rows():
+                total = PartCounts(*map(add, total, PartCounts(**counts)))
+                progress.update()
     _remove_unfinished(*file_system(folder))
     return total
 
@@ -148,18 +149,25 @@ def _remaining_parts(parts: list[Part], plan: Mapping[str, Any], folder: str, re
     return [part for part in parts if part.output not in names]
 
 
-def _join(ray: Any, num_cpus: int) -> None:
-    """Join the cluster, or start one here with one CPU to spare, without which Ray Data waits forever.
+@contextmanager
+def _cluster(ray: Any, num_cpus: int) -> Iterator[None]:
+    """Join the cluster, or start one here for as long, with one CPU to spare, without which Ray Data waits forever.
 
     Raises:
         ValueError: If the cluster has too few CPUs.
     """
-    if not ray.is_initialized():
+    is_ours = not ray.is_initialized()
+    if is_ours:
         here = {} if "RAY_ADDRESS" in os.environ else {"num_cpus": num_cpus + 1, "include_dashboard": False}
         ray.init(**here)
-    there = ray.cluster_resources().get("CPU", 0)
-    if there <= num_cpus:
-        raise ValueError(f"workers times threads must be below the {there:g} CPUs of the cluster, got {num_cpus}")
+    try:
+        there = ray.cluster_resources().get("CPU", 0)
+        if there <= num_cpus:
+            raise ValueError(f"workers times threads must be below the {there:g} CPUs of the cluster, got {num_cpus}")
+        yield
+    finally:
+        if is_ours:
+            ray.shutdown()
 
 
 def _remove_unfinished(system: fs.FileSystem, target: str) -> None:

@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +41,9 @@ def source(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    ray = pytest.importorskip("ray")
-    pytest.importorskip("ray.data")
+def ray(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    yield ray
-    ray.shutdown()
+    return pytest.importorskip("ray")
 
 
 def output_lines(folder: Path) -> list[dict[str, Any]]:
@@ -68,6 +65,7 @@ def test_two_workers_give_the_answers_of_the_pipeline_and_a_second_start_does_wh
     arguments = [str(model), str(source), "--output", str(output), "--engine", "ray", "--workers", "2"]
     main(arguments)
     assert output_lines(output) == expected_lines(model)
+    assert not ray.is_initialized()
     assert "32 records with " in capsys.readouterr().out
     (wrong,) = (output / "wrong").iterdir()
     assert "0.jsonl, line 5: " in json.loads(wrong.read_text())["problem"]
