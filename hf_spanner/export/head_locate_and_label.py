@@ -9,7 +9,11 @@ from torch import Tensor, nn
 from hf_spanner.core.modeling_span_ner import SpanNERModel
 from hf_spanner.core.word_encoder import word_lengths
 from hf_spanner.methods.locate_and_label.loss_locate_and_label import moved_spans
-from hf_spanner.methods.locate_and_label.modeling_locate_and_label import LocateAndLabelModel, is_legal_span
+from hf_spanner.methods.locate_and_label.modeling_locate_and_label import (
+    LocateAndLabelModel,
+    found_labels,
+    is_legal_span,
+)
 from hf_spanner.methods.locate_and_label.span_pooling_locate_and_label import pooled_spans
 
 
@@ -52,10 +56,9 @@ class LocateAndLabelHead(nn.Module):
         is_legal = fits & is_legal_span(sentence, spans, word_mask) & is_legal_span(sentence, moved, word_mask)
         found = (model._passes_filter(logits, self.threshold) & is_legal).nonzero(as_tuple=True)  # (P,) each
         proposals = torch.cat([found[0][:, None], moved[found]], dim=1)  # (P, 3)
-        probabilities = model._class_logits(words, maxima, proposals).softmax(dim=-1)
-        scores, labels = probabilities.max(dim=-1)
-        is_entity = (labels < probabilities.shape[-1] - 1).nonzero(as_tuple=True)[0]
-        return (*proposals[is_entity].unbind(dim=1), labels[is_entity], scores[is_entity])
+        class_logits = model._class_logits(words, maxima, proposals)
+        places, labels, scores = found_labels(class_logits, multi_label=model.config.multi_label)
+        return (*proposals[places].unbind(dim=1), labels, scores)
 
 
 def clamped_maxima(words: Tensor, num_levels: int) -> Tensor:

@@ -10,7 +10,10 @@ from hf_spanner.export.head_locate_and_label import LocateAndLabelHead, clamped_
 from hf_spanner.methods.locate_and_label.span_pooling_locate_and_label import pooled_spans, range_maxima
 
 
-@pytest.mark.parametrize("fields", [{}, {"use_filter": False}, {"use_regressor": False, "seed_lengths": [1, 2, 5, 12]}])
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"use_filter": False}, {"multi_label": True}, {"use_regressor": False, "seed_lengths": [1, 2, 5, 12]}],
+)
 def test_the_head_gives_the_classified_proposals_of_the_model(
     fields: dict[str, Any], tiny_model: Callable[..., SpanNERModel]
 ) -> None:

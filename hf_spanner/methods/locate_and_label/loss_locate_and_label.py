@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy, logsigmoid, smooth_l1_loss
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, logsigmoid, smooth_l1_loss
 
 from hf_spanner.core.spans import span_iou
 
@@ -137,6 +137,30 @@ def overlap_loss(spans: Tensor, gold: Tensor) -> Tensor:
 def classification_loss(logits: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
     """(P,) float32: weighted cross entropy of (P, C + 1) logits with (P,) long classes, none last."""
     return weights * cross_entropy(logits.float(), targets, reduction="none")
+
+
+def all_labels(spans: Tensor, gold: Tensor, num_labels: int) -> Tensor:
+    """Every label that gold gives a span, where one span may have several.
+
+    Args:
+        spans: (P, 2) long.
+        gold: (P, G, 3) long, the gold of each span's sentence, padding -100.
+        num_labels: C.
+
+    Returns:
+        (P, C) float32, 1 for a label of the span; memory is that of one (P, G) table.
+    """
+    is_same = (gold[..., :2] == spans[:, None]).all(dim=-1).float()  # (P, G)
+    none = torch.zeros(len(spans), num_labels, device=gold.device)
+    return none.scatter_reduce(1, gold[..., 2].clamp(min=0), is_same, "amax")
+
+
+def label_losses(logits: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
+    """(P,) float32: weighted binary cross entropy of (P, C) logits with (P, C) targets, summed over the labels.
+
+    Not in the paper, where each span has one type.
+    """
+    return weights * binary_cross_entropy_with_logits(logits.float(), targets, reduction="none").sum(dim=-1)
 
 
 def moved_spans(spans: Tensor, offsets: Tensor, lengths: Tensor) -> Tensor:

@@ -16,11 +16,13 @@ from hf_spanner.core.word_encoder import word_lengths
 from hf_spanner.methods.locate_and_label.configuration_locate_and_label import LocateAndLabelConfig
 from hf_spanner.methods.locate_and_label.loss_locate_and_label import (
     SampledSpans,
+    all_labels,
     assign_gold,
     classification_loss,
     filter_loss,
     fixed_keys,
     is_first_label,
+    label_losses,
     moved_spans,
     overlap_loss,
     paired_iou,
@@ -52,7 +54,7 @@ class LocateAndLabelOutput(SpanNEROutput):
         offsets: (B, K, 2) moves of both boundaries (zeros without a regressor).
         proposals: (P, 3) long, (sentence, start, end) of moved seeds that passed the filter; in a training step of all
             moved spans of the sample, also those that a move has made illegal.
-        class_logits: (P, C + 1), none last.
+        class_logits: (P, C + 1), none last; with `multi_label` (P, C), the log-odds of each label.
         sample: The spans that the loss is taken on; None except in a training step.
     """
 
@@ -72,7 +74,7 @@ class LocateAndLabelModel(SpanNERModel):
     Time after the encoder: O(K d h) with K seeds, K below N times the longest seed, so linear in N; at inference the
     classifier runs on proposals only. Memory: O(K (d + h) + N d log N) a sentence; with gold also one (K, G) table.
     The three parts of a head's input are never joined: its first layer acts on each part by itself, and on a boundary
-    word once for each word.
+    word once for each word. With `multi_label` each label is a decision of its own, so a span may have several.
     """
 
     config: LocateAndLabelConfig
@@ -84,7 +86,7 @@ class LocateAndLabelModel(SpanNERModel):
         width = self.word_encoder.output_size
         self.filter = SpanHead(config, width, 1) if config.use_filter else None
         self.regressor = SpanHead(config, width, 2) if config.use_regressor else None
-        self.classifier = SpanHead(config, width, config.num_labels + 1)
+        self.classifier = SpanHead(config, width, config.num_labels + (not config.multi_label))
         self.post_init()
 
     def score_spans(
@@ -119,7 +121,6 @@ class LocateAndLabelModel(SpanNERModel):
         assert sample is not None
         moved_iou = paired_iou(moved, sample.gold).masked_fill(sample.iou == 0, 0.0)
         is_exact = moved_iou >= 1
-        classes = torch.where(is_exact, sample.label, self.classifier.num_outputs - 1)
         weights = soft_weights(sample.iou, threshold=config.positive_iou, exponent=config.soft_exponent)
         moved_weights = soft_weights(moved_iou, threshold=1.0, exponent=config.soft_exponent)
         is_positive = sample.is_positive
@@ -131,7 +132,7 @@ class LocateAndLabelModel(SpanNERModel):
             "regression_loss": (regression_loss(offsets, sample.gold - sample.spans), is_positive),
             "overlap_loss": (overlap_loss(sample.spans + offsets.float(), sample.gold), is_positive),
             "classification_loss": (
-                classification_loss(output.class_logits, classes, moved_weights),
+                self._classification_loss(output.class_logits, labels, sample, is_exact, moved_weights),
                 is_legal_span(sample.sentence, moved, word_mask),
             ),
         }
@@ -141,6 +142,16 @@ class LocateAndLabelModel(SpanNERModel):
         is_kept = is_positive & self._passes_filter(output.logits, config.filter_threshold)
         counts = [sentence_sums(is_counted, *place) for is_counted in (is_positive, is_kept, is_kept & is_exact)]
         return torch.stack(weighted).sum(dim=0), parts | self._shares(*counts)
+
+    def _classification_loss(
+        self, logits: Tensor, gold: Tensor, sample: SampledSpans, is_exact: Tensor, weights: Tensor
+    ) -> Tensor:
+        """(P,) of the sampled spans, of which those that are moved exactly have the labels of their gold."""
+        if not self.config.multi_label:
+            classes = torch.where(is_exact, sample.label, self.classifier.num_outputs - 1)
+            return classification_loss(logits, classes, weights)
+        targets = all_labels(sample.gold, gold[sample.sentence], self.classifier.num_outputs)
+        return label_losses(logits, targets * is_exact[:, None], weights)
 
     def _shares(self, positives: Tensor, kept: Tensor, exact: Tensor) -> dict[str, Tensor]:
         """Shares to log as two sums each, from (B,) counts."""
@@ -167,10 +178,9 @@ class LocateAndLabelModel(SpanNERModel):
         The score is the classifier's probability. Its decay by Soft-NMS drops and orders: of spans that clash under
         `overlap`, those stay whose decayed score is higher.
         """
-        best = output.class_logits.softmax(dim=-1, dtype=torch.float32).max(dim=-1)  # (P,)
-        is_entity = best.indices < output.class_logits.shape[-1] - 1
-        table = torch.cat([output.proposals, best.indices[:, None]], dim=1)[is_entity].cpu().numpy()  # (E, 4)
-        scores = best.values[is_entity].detach().cpu().numpy()  # (E,)
+        places, labels, values = found_labels(output.class_logits, multi_label=self.config.multi_label)
+        table = torch.cat([output.proposals[places], labels[:, None]], dim=1).cpu().numpy()  # (E, 4)
+        scores = values.detach().cpu().numpy()  # (E,)
         bounds = np.searchsorted(table[:, 0], np.arange(len(output.word_mask) + 1))
         spans, id2label = [], cast(dict[int, str], self.config.id2label)
         for first, last in pairwise(bounds):
@@ -181,8 +191,9 @@ class LocateAndLabelModel(SpanNERModel):
 
     @property
     def limits(self) -> Limits:
-        """Each span has one type, and without a regressor none is longer than the longest seed."""
-        return Limits(one_label=True, max_length=None if self.config.use_regressor else self.config.max_seed_length)
+        """One type a span, unless `multi_label` allows more; without a regressor no longer than the longest seed."""
+        longest = None if self.config.use_regressor else self.config.max_seed_length
+        return Limits(one_label=not self.config.multi_label, max_length=longest)
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
@@ -271,6 +282,25 @@ class LocateAndLabelModel(SpanNERModel):
         if self.filter is None:
             return torch.ones_like(logits, dtype=torch.bool)
         return logits.float().sigmoid() > threshold
+
+
+def found_labels(class_logits: Tensor, *, multi_label: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """The labels that proposals get: the likeliest class unless it is none, or each label that is likelier than not.
+
+    Args:
+        class_logits: (P, C + 1), none last; with `multi_label` (P, C).
+        multi_label: Whether each label is a decision of its own.
+
+    Returns:
+        (E,) long places among the proposals in order, (E,) long labels and (E,) float32 probabilities.
+    """
+    if multi_label:
+        probabilities = class_logits.float().sigmoid()
+        places, labels = (probabilities > 0.5).nonzero(as_tuple=True)
+        return places, labels, probabilities[places, labels]
+    scores, classes = class_logits.softmax(dim=-1, dtype=torch.float32).max(dim=-1)
+    places = (classes < class_logits.shape[-1] - 1).nonzero(as_tuple=True)[0]
+    return places, classes[places], scores[places]
 
 
 class PartLayer(nn.Linear):

@@ -11,7 +11,9 @@ from hf_spanner.core.spans import Span
 
 
 def after_soft_nms(spans: Sequence[Span], decoding: Mapping[str, Any], id2label: Mapping[int, str]) -> list[Span]:
-    """Spans of one sentence, each (start, end) once, that Soft-NMS keeps and that clash with none ahead of them.
+    """Spans of one sentence that Soft-NMS keeps and that clash with none ahead of them.
+
+    Where one (start, end) has several labels, the likeliest takes part for all, which stay or go together.
 
     Args:
         spans: Spans with the classifier's probabilities.
@@ -21,14 +23,17 @@ def after_soft_nms(spans: Sequence[Span], decoding: Mapping[str, Any], id2label:
     Returns:
         Spans with the scores that they came with.
     """
-    bounds = np.array([span[:2] for span in spans]).reshape(-1, 2)
+    labels: dict[tuple[int, int], list[Span]] = {}
+    for span in sorted(spans, key=lambda span: -span.score):
+        labels.setdefault(span[:2], []).append(span)
+    best = [same[0] for same in labels.values()]
+    bounds = np.array([span[:2] for span in best]).reshape(-1, 2)
     limits = {name: decoding[f"nms_{name}"] for name in ("iou", "decay", "threshold")}
-    decayed_scores = soft_nms(bounds, np.array([span.score for span in spans]), **limits).tolist()
-    ranked = zip(spans, decayed_scores, strict=True)
+    decayed_scores = soft_nms(bounds, np.array([span.score for span in best]), **limits).tolist()
+    ranked = zip(best, decayed_scores, strict=True)
     decayed = [span._replace(score=score) for span, score in ranked if score >= 0]
     kept = resolve_overlaps(decayed, policy=decoding["overlap"], id2label=id2label)
-    scores = {span[:2]: span.score for span in spans}
-    return [span._replace(score=scores[span[:2]]) for span in kept]
+    return [span for first in kept for span in labels[first[:2]]]
 
 
 def soft_nms(spans: np.ndarray, scores: np.ndarray, *, iou: float, decay: float, threshold: float) -> np.ndarray:

@@ -1,16 +1,20 @@
 """Assignment and losses of the paper's sections 2.2 to 2.5, with numbers worked by hand and a slow twin."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hf_spanner.methods.locate_and_label.loss_locate_and_label import (
+    all_labels,
     assign_gold,
     classification_loss,
     filter_loss,
     fixed_keys,
     is_first_label,
+    label_losses,
     moved_spans,
     overlap_loss,
     paired_iou,
@@ -134,6 +138,20 @@ def test_classification_loss_is_weighted_by_hand() -> None:
     """Three equal logits give ln 3 each, and the weights are .25 and 1."""
     losses = classification_loss(torch.zeros(2, 3), torch.tensor([2, 0]), torch.tensor([0.25, 1.0]))
     assert losses.tolist() == pytest.approx([0.2746531, 1.0986123])
+
+
+def test_all_labels_of_a_span_by_hand() -> None:
+    """Gold (0, 2) is 0 and 2, (1, 2) is 1; padding and spans that are no gold give nothing."""
+    gold = torch.tensor([[[0, 2, 0], [0, 2, 2], [1, 2, 1], [-100, -100, -100]]])
+    spans = torch.tensor([[0, 2], [1, 2], [0, 1]])
+    assert all_labels(spans, gold.expand(3, -1, -1), 3).tolist() == [[1, 0, 1], [0, 1, 0], [0, 0, 0]]
+
+
+def test_losses_of_labels_are_weighted_sums_by_hand() -> None:
+    """Log-odds 0 cost log 2 for each of two labels; log 3 for a right and a wrong label cost log(4 / 3) and log 4."""
+    logits = torch.tensor([[0.0, 0.0], [math.log(3), math.log(3)]])
+    losses = label_losses(logits, torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([1.0, 0.5]))
+    assert losses.tolist() == pytest.approx([2 * math.log(2), (math.log(4 / 3) + math.log(4)) / 2])
 
 
 def test_a_further_label_of_a_span_is_not_its_first() -> None:

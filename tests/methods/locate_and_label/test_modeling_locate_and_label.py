@@ -15,6 +15,7 @@ from hf_spanner.core.spans import unpack_spans
 from hf_spanner.methods.locate_and_label.modeling_locate_and_label import (
     LocateAndLabelOutput,
     SpanHead,
+    found_labels,
     is_legal_span,
 )
 
@@ -316,6 +317,34 @@ def test_unreachable_counts_second_types_and_what_no_seed_can_become(tiny_model:
     labels = [(0, 2, 0), (0, 2, 1), (0, 5, 0)]
     assert tiny_model("locate_and_label", seed_lengths=[1, 2]).unreachable(labels) == 1
     assert tiny_model("locate_and_label", seed_lengths=[1, 2], use_regressor=False).unreachable(labels) == 2
+
+
+def test_labels_that_are_likelier_than_not_are_found_by_hand() -> None:
+    """Probabilities .73 .12 and .5 .88: .5 is not likelier than not."""
+    places, labels, scores = found_labels(torch.tensor([[1.0, -2.0], [0.0, 2.0]]), multi_label=True)
+    assert (places.tolist(), labels.tolist()) == ([0, 1], [0, 1])
+    assert scores.tolist() == pytest.approx([0.7310586, 0.8807971])
+    classes = torch.tensor([[0.0, 0.0, 3.0], [math.log(6), math.log(2), math.log(2)]])  # none, then .6 for label 0
+    places, labels, scores = found_labels(classes, multi_label=False)
+    assert (places.tolist(), labels.tolist(), scores.tolist()) == ([1], [0], [pytest.approx(0.6)])
+
+
+def test_one_span_of_two_types_is_trained_and_predicted(tiny_model: Make, collator: SpanNERCollator) -> None:
+    """The same words are PER and ORG: `multi_label` gives both, and without it one of them is unreachable."""
+    entities = [{"start": 0, "end": 2, "label": label} for label in ("PER", "ORG")]
+    batch = collator([{"tokens": ["Mira", "Stone", "met", "Bo"], "entities": entities}])
+    dropout = {"lstm_dropout": 0.0, "head_dropout": 0.0, "encoder_dropout": 0.0}
+    model = tiny_model("locate_and_label", multi_label=True, **dropout).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    for _ in range(60):
+        optimizer.zero_grad()
+        model(**batch).loss.backward()
+        optimizer.step()
+    with torch.no_grad():
+        decoded = model.eval().decode(model(**batch))[0]
+    assert [span[:3] for span in decoded] == [(0, 2, 1), (0, 2, 2)]
+    assert model.unreachable([(0, 2, 1), (0, 2, 2)]) == 0
+    assert tiny_model("locate_and_label").unreachable([(0, 2, 1), (0, 2, 2)]) == 1
 
 
 def test_entities_longer_than_every_seed_are_found(tiny_model: Make, collator: SpanNERCollator) -> None:

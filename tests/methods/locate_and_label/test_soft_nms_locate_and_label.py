@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hf_spanner.methods.locate_and_label.soft_nms_locate_and_label import soft_nms
+from hf_spanner.core.spans import Span
+from hf_spanner.methods.locate_and_label.soft_nms_locate_and_label import after_soft_nms, soft_nms
 
 
 def test_a_worse_span_decays_by_hand() -> None:
@@ -30,6 +31,15 @@ def test_each_better_span_decays_once() -> None:
     """Of (0, 10), (0, 9) and (0, 8) the last overlaps both by at least .8, so it has .9 x .5 x .5 = .225."""
     spans, scores = np.array([[0, 10], [0, 9], [0, 8]]), np.array([0.99, 0.98, 0.9])
     assert soft_nms(spans, scores, iou=0.8, decay=0.5, threshold=0.1) == pytest.approx([0.99, 0.49, 0.225])
+
+
+def test_labels_of_one_span_stay_or_go_together_with_their_scores() -> None:
+    """(0, 9) decays to .8 times .7 for its likeliest label, below .6, so its other label goes with it."""
+    spans = [Span(0, 9, 1, 0.6), Span(0, 10, 0, 0.7), Span(0, 10, 1, 0.9), Span(0, 9, 0, 0.7)]
+    decoding = {"overlap": "any", "nms_iou": 0.7, "nms_decay": 0.8, "nms_threshold": 0.6}
+    kept = after_soft_nms(spans, decoding, {0: "A", 1: "B"})
+    assert sorted(kept) == [Span(0, 10, 0, 0.7), Span(0, 10, 1, 0.9)]
+    assert len(after_soft_nms(spans, decoding | {"nms_threshold": 0.5}, {0: "A", 1: "B"})) == 4
 
 
 def test_no_spans() -> None:
