@@ -39,6 +39,8 @@ def corpora_table() -> list[list[str]]:
     header = ["corpus", "what", *(name for name, _ in COLUMNS.values())]
     rows = [header]
     for corpus, facts in CORPORA.items():
+        if not any((corpus, method) in runs for method in COLUMNS):
+            continue
         nesting = ", nested" if facts.is_nested else ""
         best = max((runs[corpus, method]["f1"] for method in COLUMNS if (corpus, method) in runs), default=None)
         cells = [cell(runs.get((corpus, method)), best) for method in COLUMNS]

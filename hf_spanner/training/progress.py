@@ -128,7 +128,8 @@ def nothing_found(state: TrainerState, args: TrainingArguments, threshold: float
         f"sentences took about {USUAL_STEPS} to find half of the entities.",
     ]
     if state.global_step < USUAL_STEPS:
-        lines.append(f"Set num_train_epochs to {ceil(USUAL_STEPS / steps_an_epoch(state))} or more.")
+        epochs = ceil(USUAL_STEPS / steps_an_epoch(state))
+        lines.append(f"Set min_steps to {USUAL_STEPS} or num_train_epochs to {epochs}, or more.")
     else:
         lines.append("Look at words and labels of the training rows first, then try other learning rates.")
     if threshold:

@@ -101,7 +101,7 @@ def test_a_run_that_finds_nothing_says_why(
     assert printed.splitlines()[2].split()[2:6] == ["0.00", "0.00", "0.00", "none"]
     assert "No entity was found" in printed
     assert "This run took 2 steps of up to 8 sentences." in printed
-    assert "Set num_train_epochs to 200 or more." in printed
+    assert "Set min_steps to 200 or num_train_epochs to 200, or more." in printed
     assert "The model's threshold is 0.5; a lower one gives out more." in printed
 
 
@@ -117,7 +117,7 @@ def test_epochs_are_counted_also_where_a_training_ends_inside_one(tmp_path: Path
     """12 steps are 1.2 epochs of 10, so 200 steps are 20 epochs."""
     args = SpanNERTrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to="none")
     text = nothing_found(TrainerState(global_step=12, epoch=1.2), args, 0.0)
-    assert "Set num_train_epochs to 20 or more." in text
+    assert "num_train_epochs to 20, or more." in text
 
 
 def test_memory_is_pinned_only_for_an_accelerator(tmp_path: Path) -> None:
