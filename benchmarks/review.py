@@ -1,14 +1,17 @@
 """How many wrong annotations a review finds: against human corrections, planted errors, and in a whole loop.
 
     python benchmarks/review.py corrected --annotated data/conll2003/test.jsonl --truth data/conllpp/test.jsonl
+    python benchmarks/review.py held-out quickstart
     python benchmarks/review.py planted quickstart --rate 0.05
     python benchmarks/review.py loop quickstart --rate 0.1
 
-`corrected` reviews the annotation by predictions that were kept, and ranks sentences. `planted` draws errors in the
-first documents of a corpus and reviews them with models out of fold. Both set cleanlab's ranking beside it, by a token
-classifier on the same encoder and rows (`pip install cleanlab`; without it that part is left out). `loop` trains on
-planted errors, on what is left of them after the first suggestions are accepted, and on none. What is trained leaves
-its predictions in `--output`, so a run that was cut goes on.
+`corrected` reviews the annotation by predictions that were kept, and ranks sentences. `held-out` plants errors in rows
+whose predictions were kept, of models that were trained on clean rows. `planted` plants them in the first documents of
+the training rows and reviews them with models out of fold. `corrected --train` and `planted` set cleanlab's ranking
+beside it, by a token classifier on the same encoder and rows (`pip install cleanlab`; without it that part is left
+out). `loop` trains on planted errors, on what is left of them after the first suggestions are accepted, on what a
+person makes of the same places, and on none. What is trained leaves its predictions in `--output`, so a run that was
+cut goes on.
 """
 
 import argparse
@@ -54,6 +57,19 @@ RECIPES = {
     "gum": ("recipes/boundary_smoothing/gum_minilm.yaml", ("training.num_train_epochs=3",)),
 }
 KEPT = ("boundary_smoothing", "locate_and_label", "bopn")
+HELD_OUT = {  # files of rows, their kept runs by method, and how entities overlap
+    "quickstart": (
+        {"-dev": str(RECIPE.parent / "dev.jsonl.gz"), "": str(RECIPE.parent / "test.jsonl.gz")},
+        dict.fromkeys(KEPT, "quickstart") | {"boundary_smoothing": "quickstart_epsilon0.1"},
+        "nested",
+    ),
+    "gum": (
+        {"-dev": "data/gum/dev.jsonl", "": "data/gum/test.jsonl"},
+        dict.fromkeys(KEPT, "gum_full"),
+        "nested",
+    ),
+    "conllpp": ({"": "data/conllpp/test.jsonl"}, dict.fromkeys(KEPT, "conll2003_full"), "flat"),
+}
 Rows = list[dict[str, Any]]
 Key = tuple[int, int, int, str]
 
@@ -67,8 +83,11 @@ def main() -> None:
     corrected.add_argument("--annotated", required=True)
     corrected.add_argument("--truth", required=True)
     corrected.add_argument("--kept", default="conll2003_full", help="name of the kept runs")
-    corrected.add_argument("--train", help="rows on which a span model and a token classifier are trained")
-    corrected.add_argument("--train-every", type=int, default=4, metavar="N", help="take only every Nth of them")
+    corrected.add_argument("--train", help="training rows, for the comparison with cleanlab at an equal budget")
+    held_out = parts.add_parser("held-out")
+    held_out.add_argument("corpus", choices=HELD_OUT)
+    held_out.add_argument("--rates", type=float, nargs="+", default=[0.02, 0.05])
+    held_out.add_argument("--draws", type=int, nargs="+", default=[1, 2, 3, 4, 5], help="seeds of the planted errors")
     for name in ("planted", "loop"):
         part = parts.add_parser(name)
         part.add_argument("corpus", choices=RECIPES)
@@ -80,7 +99,13 @@ def main() -> None:
     given = parser.parse_args()
     logging.set_verbosity_error()
     given.output.mkdir(parents=True, exist_ok=True)
-    {"corrected": against_corrections, "planted": against_planted, "loop": loop}[given.part](given)
+    run = {
+        "corrected": against_corrections,
+        "held-out": against_held_out,
+        "planted": against_planted,
+        "loop": loop,
+    }[given.part]
+    run(given)
 
 
 def against_corrections(given: argparse.Namespace) -> None:
@@ -97,27 +122,38 @@ def against_corrections(given: argparse.Namespace) -> None:
         print(f"review by {', '.join(methods)}: {precisions(row_scores(review.suspects, len(rows)), changed)}")
         hits = np.array([is_right(suspect, keys(rows), keys(truth)) for suspect in review.suspects])
         print("  ", calibration_line(review.suspects, hits, review.noise.rate))
-    if given.train is None:
-        return
-    training = load_rows(given.train).to_list()[:: given.train_every]
-    recipe = Recipe.from_yaml(RECIPES["conll2003"][0], QUIET)
-    name = f"corrected-{len(training)}"
-    predicted = kept_answer(given.output / f"{name}.json", lambda: answers_of(recipe, training, rows, given.output))
-    print(f"trained on {len(training):,} sentences: F1 {100 * f1(predicted, rows):.1f}")
-    review = reviewed(rows, [predicted], policy="flat")
-    print(f"review by {recipe.method}: {precisions(row_scores(review.suspects, len(rows)), changed)}")
+    if given.train is not None:
+        against_equal_budget(given, rows, changed)
+
+
+def against_equal_budget(given: argparse.Namespace, rows: Rows, changed: np.ndarray) -> None:
+    """The same for span models and cleanlab's token classifier that are trained on the same 1,000 sentences."""
+    numbers = json.loads((FOLDER.parent / "equal_budget.json").read_text(encoding="utf-8"))["conll2003"]
+    rows, changed = [rows[place] for place in numbers["test"]], changed[numbers["test"]]
+    every = load_rows(given.train).to_list()
+    training = [every[place] for place in numbers["train"]]
+    budgets = [round(budget * len(rows) / 3453) for budget in BUDGETS]
+    print(f"trained on {len(training):,} sentences: {len(rows):,} sentences, {changed.sum()} changed")
+    one = [("boundary_smoothing", 1)]
+    for members in (one, [(KEPT[0], seed) for seed in (1, 2, 3)], [(method, 1) for method in KEPT]):
+        runs = [f"conll2003_equal-{method}-seed{seed}" for method, seed in members]
+        kept = [read_predictions(f"{file_of_run(run, FOLDER)}#{run}")[0] for run in runs]
+        review = reviewed(rows, kept, policy="flat")
+        found = precisions(row_scores(review.suspects, len(rows)), changed, budgets)
+        print(f"review by {', '.join(runs)}: {found}")
     if find_spec("cleanlab"):
-        probabilities = kept_probabilities(given.output, name, recipe, training, rows)
+        settings = [*RECIPES["conll2003"][1], *QUIET, "training.seed=1"]
+        recipe = Recipe.from_yaml(RECIPES["conll2003"][0], settings)
+        probabilities = kept_probabilities(given.output, "equal", recipe, training, rows)
         for method in ("self_confidence", "normalized_margin", "confidence_weighted_entropy"):
-            scores = token_scores(rows, probabilities, method)
-            lowest = np.array([min(row, default=1.0) for row in scores])
-            print(f"cleanlab, {method}: {precisions(-lowest, changed)}")
+            lowest = np.array([min(row, default=1.0) for row in token_scores(rows, probabilities, method)])
+            print(f"cleanlab, {method}: {precisions(-lowest, changed, budgets)}")
 
 
-def precisions(scores: np.ndarray, changed: np.ndarray) -> str:
+def precisions(scores: np.ndarray, changed: np.ndarray, budgets: Sequence[int] = BUDGETS) -> str:
     """Share of changed sentences among the first ones by score."""
     order = np.argsort(-scores, kind="stable")
-    return ", ".join(f"{changed[order[:budget]].mean():.3f} of {budget}" for budget in BUDGETS)
+    return ", ".join(f"{changed[order[:budget]].mean():.3f} of {budget}" for budget in budgets)
 
 
 def row_scores(suspects: Sequence[Suspect], num_rows: int) -> np.ndarray:
@@ -144,10 +180,7 @@ def calibration_line(suspects: Sequence[Suspect], hits: np.ndarray, rate: float)
     stated = np.array([suspect.probability for suspect in suspects])
     parts = []
     for name, mask in (("all", stated >= 0), ("from .01", stated >= 0.01)):
-        chosen, right = stated[mask], hits[mask]
-        bins = np.minimum((chosen * 10).astype(int), 9)
-        error = sum(abs(float((right[bins == place] - chosen[bins == place]).sum())) for place in range(10))
-        parts.append(f"ECE of {name} {len(chosen):,} {error / max(len(chosen), 1):.3f}")
+        parts.append(f"ECE of {name} {mask.sum():,} {calibration_error(stated[mask], hits[mask]):.3f}")
     return f"rate {rate:.3f}, {', '.join(parts)}, expected {stated.sum():.0f}, wrong {hits.sum()}"
 
 
@@ -213,28 +246,64 @@ def against_planted(given: argparse.Namespace) -> None:
     budget = round(FIRST_SHARE * num_entities)
     print(f"{given.corpus}: {len(rows):,} rows, {num_entities:,} entities, {len(errors)} errors, budget {budget}")
     review = folds_review(given, rows)
-    wrong_by = {key: place for place, (key, _) in enumerate(errors) if key is not None}
-    true_by = {key: place for place, (_, key) in enumerate(errors)}
-    hits, found = [], []
-    for suspect in review.suspects:
-        place = None if suspect.annotated is None else wrong_by.get((suspect.row, *suspect.annotated))
-        if place is None and suspect.suggested is not None:
-            place = true_by.get((suspect.row, *suspect.suggested))
-        hits.append(place is not None)
-        found.append(place)
+    found = planted_places(review.suspects, errors)
+    hits = [place is not None for place in found]
     first = {place for place in found[:budget] if place is not None}
     print(f"review: {len(first) / len(errors):.3f} found in the first {budget}, {sum(hits[:budget])} of them wrong")
     for name, turn in (("label", 0), ("boundary", 1), ("dropped", 2)):
         members = set(range(turn, len(errors), 3))
         print(f"   {name}: {len(first & members)} of {len(members)}")
-    exact = sum(
-        suspect.suggested is not None and true_by.get((suspect.row, *suspect.suggested)) is not None
-        for suspect in review.suspects[:budget]
-    )
+    true = {key for _, key in errors}
+    exact = sum((suspect.row, *(suspect.suggested or ())) in true for suspect in review.suspects[:budget])
     print(f"   the suggestion is the true entity: {exact}")
     print("  ", calibration_line(review.suspects, np.array(hits), review.noise.rate))
     if find_spec("cleanlab"):
         compare_cleanlab(given, rows, errors, budget)
+
+
+def planted_places(suspects: Sequence[Suspect], errors: Sequence[tuple[Key | None, Key]]) -> list[int | None]:
+    """For each suspect the number of the planted error that it names, by the wrong entity or by the true one."""
+    wrong_by = {key: place for place, (key, _) in enumerate(errors) if key is not None}
+    true_by = {key: place for place, (_, key) in enumerate(errors)}
+    return [
+        wrong_by.get((suspect.row, *(suspect.annotated or ())), true_by.get((suspect.row, *(suspect.suggested or ()))))
+        for suspect in suspects
+    ]
+
+
+def against_held_out(given: argparse.Namespace) -> None:
+    """The same for rows that models have not seen, whose training rows are clean; means over the draws."""
+    files, runs, policy = HELD_OUT[given.corpus]
+    rows = [row for path in files.values() for row in load_rows(path).to_list()]
+    kept: dict[str, EntityLists] = {}
+    for method, name in runs.items():
+        names = [f"{name}-{method}-seed42{suffix}" for suffix in files]
+        kept[method] = [one for run in names for one in read_predictions(f"{file_of_run(run, FOLDER)}#{run}")[0]]
+    print(f"{given.corpus}: {len(rows):,} rows, {len(keys(rows)):,} entities, draws {given.draws}")
+    for methods in [*([method] for method in KEPT), KEPT]:
+        for rate in given.rates:
+            results = []
+            for draw in given.draws:
+                changed, errors = planted(rows, rate, draw)
+                review = reviewed(changed, [kept[method] for method in methods], policy=policy)
+                places = planted_places(review.suspects, errors)
+                first = {place for place in places[: round(FIRST_SHARE * len(keys(changed)))] if place is not None}
+                written = [suspect.probability >= 0.01 for suspect in review.suspects]
+                hits = np.array([place is not None for place in places])
+                stated = np.array([suspect.probability for suspect in review.suspects])
+                error = calibration_error(stated[written], hits[written])
+                results.append((len(first) / len(errors), error, review.noise.rate))
+            means, spread = np.mean(results, axis=0), np.std(results, axis=0)
+            print(
+                f"{', '.join(methods)}, rate {rate}: found {means[0]:.3f} (sd {spread[0]:.3f}), "
+                f"ECE {means[1]:.3f} (sd {spread[1]:.3f}), stated rate {means[2]:.3f}"
+            )
+
+
+def calibration_error(stated: np.ndarray, hits: np.ndarray) -> float:
+    """ECE of probabilities in ten equal bins."""
+    bins = np.minimum((stated * 10).astype(int), 9)
+    return sum(abs(float((hits[bins == place] - stated[bins == place]).sum())) for place in range(10)) / len(stated)
 
 
 def compare_cleanlab(
@@ -375,11 +444,11 @@ def loop(given: argparse.Namespace) -> None:
         decided[suspect.row] |= {key for key in true[suspect.row] if key[0] < end and start < key[1]}
     looked = [{**row, "entities": sorted_entities(members)} for row, members in zip(rows, decided, strict=True)]
     print(f"{given.corpus}: {len(rows):,} rows, {len(errors)} planted errors, {budget} suggestions")
-    for name, version in (("planted", rows), ("accepted", applied), ("decided", looked), ("clean", clean)):
+    for name, version in (("planted", rows), ("clean", clean), ("accepted", applied), ("decided", looked)):
         wrong = len(keys(version) ^ keys(clean))
         scores = [trained_score(given, seed, name, version) for seed in given.seeds]
         shown = ", ".join(f"{100 * score:.2f}" for score in scores)
-        print(f"{name}: {wrong} spans differ from the clean rows, F1 {shown}")
+        print(f"{name}: {wrong} spans differ from the clean rows, F1 {shown}", flush=True)
 
 
 def trained_score(given: argparse.Namespace, seed: int, name: str, rows: Rows) -> float:
@@ -391,10 +460,12 @@ def trained_score(given: argparse.Namespace, seed: int, name: str, rows: Rows) -
     return f1(kept_answer(given.output / kept, lambda: answers_of(recipe, rows, test, given.output)), test)
 
 
-def answers_of(recipe: Recipe, training: Rows, rows: Rows, folder: Path) -> EntityLists:
-    """What a model that is trained on some rows finds in others."""
+def answers_of(
+    recipe: Recipe, training: Rows, rows: Rows, folder: Path, labels: Sequence[str] | None = None
+) -> EntityLists:
+    """What a model that is trained on some rows finds in others; its labels are those of the rows if not given."""
     set_seed(recipe.training.seed)
-    tokenizer, model = tokenizer_and_model(recipe, label_set(training))
+    tokenizer, model = tokenizer_and_model(recipe, labels or label_set(training))
     trainer = trainer_of(recipe.method)(
         model=model,
         args=replace(recipe.training, output_dir=str(folder / "model"), **NO_FILES),

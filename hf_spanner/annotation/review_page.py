@@ -33,15 +33,16 @@ def review_page(
         **facts,
         "Suspects": f"{len(records):,}, of which the {len(shown):,} most probable are shown",
         "Expected to be wrong": f"{expected:.0f}",
-        "Left out or changed": f"{noise.rate:.1%} of all entities, which the probabilities rest on",
-        **{KINDS[kind].capitalize(): f"{counts[kind]:,}" for kind in KINDS if counts[kind]},
+        "Error rate": f"{noise.rate:.1%} of all entities left out or changed, which the probabilities rest on",
+        "Kinds": ", ".join(f"{KINDS[kind]} {counts[kind]:,}" for kind in KINDS if counts[kind]),
     }
     sections = []
     for band, above in zip(BANDS, (1.01, *BANDS), strict=False):
         members = [record for record in shown if band <= record["probability"] < above]
         if members:
             title = f"{band:.0%} and more" if above > 1 else f"{band:.0%} to {above:.0%}"
-            examples = {"": [suspect_example(record, rows[record["row"]], labels) for record in members]}
+            ranks = f"Ranks {members[0]['rank']} to {members[-1]['rank']}"
+            examples = {ranks: [suspect_example(record, rows[record["row"]], labels) for record in members]}
             text = f"{len(members):,} places that are wrong with a probability of {title}."
             sections.append(Section(title, text, examples=examples))
     return rendered_page("Annotations to look at again", top, sections)

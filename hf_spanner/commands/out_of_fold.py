@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,17 @@ from hf_spanner.data.schema import Row, label_set
 from hf_spanner.methods import trainer_of
 from hf_spanner.training.whole_files import write_whole
 
+SETTINGS = (  # of training, what changes the weights in an ordinary run
+    "learning_rate",
+    "head_learning_rate",
+    "num_train_epochs",
+    "max_steps",
+    "per_device_train_batch_size",
+    "gradient_accumulation_steps",
+    "warmup_steps",
+    "weight_decay",
+    "seed",
+)
 NO_FILES: dict[str, Any] = {"eval_strategy": "no", "save_strategy": "no", "load_best_model_at_end": False}
 
 
@@ -44,16 +55,7 @@ def out_of_fold_predictions(
     answers: EntityLists = [[] for _ in rows]
     labels = label_set(rows)
     folds = document_folds(rows, num_folds, recipe.training.seed)
-    state = {
-        "rows": rows_fingerprint(rows),
-        "entities": [row["entities"] for row in rows],
-        "folds": num_folds,
-        "seed": recipe.training.seed,
-        "method": recipe.method,
-        "model": recipe.model,
-        "epochs": recipe.training.num_train_epochs,
-    }
-    key = json.dumps(state, sort_keys=True, default=str)
+    key = _run_key(recipe, rows, num_folds)
     for number, fold in enumerate(folds):
         path = folder / f"{name}-{number + 1}-of-{num_folds}.json"
         kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
@@ -64,6 +66,19 @@ def out_of_fold_predictions(
         for place, entities in zip(fold, kept["predicted"], strict=True):
             answers[place] = entities
     return answers
+
+
+def _run_key(recipe: Recipe, rows: Sequence[Row], num_folds: int) -> str:
+    """What the predictions of a fold depend on, as one text: rows with their entities, folds and settings."""
+    training = asdict(recipe.training)
+    state = {
+        "rows": rows_fingerprint(rows),
+        "entities": [row["entities"] for row in rows],
+        "folds": num_folds,
+        "recipe": [recipe.method, recipe.encoder, recipe.init_from, recipe.model, recipe.encoder_options],
+        "training": {name: training[name] for name in SETTINGS},
+    }
+    return json.dumps(state, sort_keys=True, default=str)
 
 
 def _fold_predictions(

@@ -39,6 +39,8 @@ def test_the_page_stands_alone() -> None:
     text = " ".join(re.sub(r"<[^>]*>", " ", page).split())
     assert "1. 0.95 wrong label; row 0" in text
     assert "90% and more" in text
+    assert "Kinds an entity is missing 1, wrong label 1" in text
+    assert "Ranks 2 to 2" in text
     assert "30% to 50%" in text
     assert "Expected to be wrong 1" in text
     assert "2.1% of all entities" in text
