@@ -19,8 +19,10 @@ from torch.ao.quantization import quantize_dynamic
 from transformers import AutoModel, PreTrainedTokenizerBase, TorchAoConfig, Trainer, TrainingArguments, set_seed
 from transformers.utils import is_torchao_available
 
-from hf_spanner import SpanNERCollator, SpanNERModel, SpanNERPipeline
+from hf_spanner import METHODS, SpanNERCollator, SpanNERModel, SpanNERPipeline
 
+FIRST, *OTHERS = sorted(METHODS)
+ONE_FAST = [FIRST, *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)]  # where the library does the work
 Rows = list[dict[str, Any]]
 Make = Callable[..., SpanNERModel]
 SEED = 3  # of the noise in training, where a method has noise
@@ -173,6 +175,7 @@ def test_lora_with_heads_trains_and_loads_again(
         torch.testing.assert_close(tuned.merge_and_unload().eval()(**batch).logits, after)
 
 
+@pytest.mark.parametrize("method", ONE_FAST, indirect=True)
 def test_an_added_adapter_is_saved_in_checkpoints_and_loads_onto_its_model(
     model: SpanNERModel,
     collator: SpanNERCollator,

@@ -187,6 +187,7 @@ def test_a_model_init_makes_the_model_of_each_training(
     assert trainer.evaluate()["eval_num_gold"] == sum(len(row["entities"]) for row in rows)
 
 
+@pytest.mark.slow
 def test_a_search_of_hyperparameters_takes_the_best_trial_by_the_metric_of_the_best_model(
     tiny_model: Make, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path
 ) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 from method_facts import SURE, MethodFacts
-from torch import Tensor, nn
+from torch import Tensor
 
 from hf_spanner import SpanNEROutput
 from hf_spanner.methods.locate_and_label.loss_locate_and_label import assign_gold
@@ -19,11 +19,14 @@ def perfect_scores(model: Any, words: Tensor, word_mask: Tensor, labels: Tensor)
     output.logits = torch.where(is_positive, SURE, -SURE)
     output.offsets = torch.where(is_positive[..., None], pairs.gold - seeds, 0).float()
     output.proposals = model._proposals(output, model.config.filter_threshold)
-    class_logits = output.class_logits
-    label_of = {(row, *span[:2]): span[2] for row, spans in enumerate(labels.tolist()) for span in reversed(spans)}
-    classes = [label_of[tuple(proposal)] for proposal in output.proposals.tolist()]
-    classes = torch.tensor(classes, dtype=torch.long)
-    output.class_logits = SURE * nn.functional.one_hot(classes, class_logits.shape[-1]).float()
+    labels_of: dict[tuple[int, ...], list[int]] = {}
+    for row, spans in enumerate(labels.tolist()):
+        for start, end, label in spans:
+            labels_of.setdefault((row, start, end), []).append(label)
+    output.class_logits = torch.full((len(output.proposals), model.classifier.num_outputs), -SURE)
+    for place, proposal in enumerate(output.proposals.tolist()):
+        found = labels_of[tuple(proposal)]
+        output.class_logits[place, found if model.config.multi_label else found[:1]] = SURE
     return output
 
 
@@ -34,5 +37,6 @@ FACTS = MethodFacts(
     perfect_scores=perfect_scores,
     checkpoint={"head_size": 8, "nms_threshold": 0.0, "threshold": 0.1},
     size_field="head_size",
+    two_labels={"multi_label": True},
     max_mib=200,  # measured with torch 2.13: 129
 )
