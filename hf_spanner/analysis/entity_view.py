@@ -87,7 +87,9 @@ class EntityView:
         """
         num_rows = max((entity.row + 1 for entity in self.entities), default=0)
         height = num_rows * (LINE + GAP)
-        style = f"line-height:calc(1.7em + {height}px);white-space:pre-wrap;overflow-wrap:anywhere;text-align:start"
+        # half of a line's height lies above its text, so the lowest lines of the last one would reach below the piece
+        room = f"line-height:calc(1.7em + {height}px);padding-bottom:{height // 2}px"
+        style = f"{room};white-space:pre-wrap;overflow-wrap:anywhere;text-align:start"
         return f'<div dir="auto" style="{style}">{"".join(self._pieces())}</div>'
 
     def _repr_html_(self) -> str:

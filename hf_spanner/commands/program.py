@@ -19,6 +19,7 @@ COMMANDS = {
     "compare": "compare two saved models on a data file",
     "export": "write a saved model as a graph that runs without torch",
     "serve": "find entities over HTTP",
+    "demo": "show models in a browser",
 }
 EXTRAS = {  # a package that a command needs, and the extra that brings it
     "matplotlib": "plots",
@@ -27,6 +28,7 @@ EXTRAS = {  # a package that a command needs, and the extra that brings it
     "onnxscript": "onnx",
     "openvino": "openvino",
     "nncf": "openvino",
+    "gradio": "demo",
     "fastapi": "serve",
     "prometheus_client": "serve",
     "uvicorn": "serve",
