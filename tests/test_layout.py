@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from collections import Counter
@@ -32,6 +33,7 @@ FOUNDATION_ARROWS = {"core": set(), "methods": {"core"}, "data": {"core"}, "metr
 NEVER_SHIPPED = ("training", "data", "metrics", "analysis", "calibration", "export", "commands")
 
 MAX_FILE_LINES, MAX_FUNCTION_LINES = 400, 40
+MAX_BYTES = 4 * 2**20  # of all that a clone fetches
 IMPORT_LINE = re.compile(r"^\s*(from\s+\S+\s+import\b|import\s+\.?\w)")
 
 
@@ -251,6 +253,14 @@ def test_no_import_line_outside_of_code(path: Path) -> None:
 @pytest.mark.parametrize("path", IN_CORE_OR_METHOD, ids=short)
 def test_shipped_files_are_ascii(path: Path) -> None:
     assert path.read_bytes().isascii()
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="needs a clone")
+def test_the_files_of_a_clone_stay_small() -> None:
+    """Results of runs are what grows: keep scores, and few predictions."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    sizes = {name: (ROOT / name).stat().st_size for name in listed.split("\0") if name and (ROOT / name).exists()}
+    assert sum(sizes.values()) < MAX_BYTES, sorted(sizes, key=lambda name: -sizes[name])[:10]
 
 
 @pytest.mark.parametrize("path", PACKAGE, ids=short)
