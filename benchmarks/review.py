@@ -32,6 +32,7 @@ from transformers.utils import logging
 
 from hf_spanner import METHODS, Recipe, load_rows
 from hf_spanner.analysis.comparison import read_predictions
+from hf_spanner.annotation.alternatives import FLOOR
 from hf_spanner.annotation.folds import document_folds
 from hf_spanner.annotation.suspects import Suspect, reviewed
 from hf_spanner.commands.out_of_fold import NO_FILES, out_of_fold_predictions
@@ -95,6 +96,7 @@ def main() -> None:
         part.add_argument("--rows", type=int, default=1000, help="about so many rows, in whole documents")
         part.add_argument("--folds", type=int, default=4)
         part.add_argument("--seeds", type=int, nargs="+", default=[1], help="seeds of the models, which are averaged")
+        part.add_argument("--no-alternatives", dest="alternatives", action="store_false", help="only what models find")
         part.add_argument("--draw", type=int, default=1, help="seed of the planted errors")
     given = parser.parse_args()
     logging.set_verbosity_error()
@@ -232,10 +234,12 @@ def folds_review(given: argparse.Namespace, rows: Rows) -> Any:
     for seed in given.seeds:
         recipe = Recipe.from_yaml(path, [*settings, *QUIET, f"training.seed={seed}"])
         name = f"{given.corpus}-{len(rows)}-{given.rate}-draw{given.draw}-seed{seed}"
-        predictions.append(out_of_fold_predictions(recipe, rows, given.folds, given.output, name))
+        name += "" if given.alternatives else "-found"
+        predictions.append(
+            out_of_fold_predictions(recipe, rows, given.folds, given.output, name, alternatives=given.alternatives)
+        )
     policy = METHODS[recipe.method].config_class(**recipe.model).overlap
-    print(f"out of fold: F1 {100 * f1(predictions[0], rows):.1f} against the annotation")
-    return reviewed(rows, predictions, policy=policy)
+    return reviewed(rows, predictions, policy=policy, floor=FLOOR if given.alternatives else None)
 
 
 def against_planted(given: argparse.Namespace) -> None:
@@ -444,6 +448,10 @@ def loop(given: argparse.Namespace) -> None:
         decided[suspect.row] |= {key for key in true[suspect.row] if key[0] < end and start < key[1]}
     looked = [{**row, "entities": sorted_entities(members)} for row, members in zip(rows, decided, strict=True)]
     print(f"{given.corpus}: {len(rows):,} rows, {len(errors)} planted errors, {budget} suggestions")
+    places = planted_places(review.suspects, errors)
+    first = {place for place in places[:budget] if place is not None}
+    print(f"review: {len(first) / len(errors):.3f} found in the first {budget}")
+    print("  ", calibration_line(review.suspects, np.array([place is not None for place in places]), review.noise.rate))
     for name, version in (("planted", rows), ("clean", clean), ("accepted", applied), ("decided", looked)):
         wrong = len(keys(version) ^ keys(clean))
         scores = [trained_score(given, seed, name, version) for seed in given.seeds]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
 from scipy.special import expit, logit
 
 from hf_spanner.core.calibration import SMALLEST_SCORE
@@ -13,7 +13,7 @@ SURE_SHARE = 0.1  # of all suggestions, those of the highest scores show how oft
 MIN_SUGGESTIONS = 50  # fewer say too little: their scores are taken as they are; at least so many are the surest
 USUAL_RATE = 0.05  # the rate where there are too few to estimate one
 RATES = (1e-4, 0.5)
-SLOPES, INTERCEPTS = (0.01, 20.0), (-20.0, 20.0)
+SLOPES, INTERCEPTS, ADDED_LOG_ODDS = (0.01, 20.0), (-20.0, 20.0), (-12.0, -1.0)
 
 
 class LabelNoise(NamedTuple):
@@ -55,18 +55,15 @@ def fitted_noise(
 ) -> LabelNoise:
     """The noise of some annotation, from what models suggest for it that were not trained on it.
 
-    The rate is the share that is not annotated of the tenth of the suggestions with the highest scores, or of the first
-    50, as (missing + 1) / (all + 2): what is nearly always right and yet missing was left out. Where the models are
-    often wrong even there it comes out too high, so give it where it is known. With it, a and b are those of the least
-    log loss of p(s).
+    With the rate r, a and b are those of the least log loss of p(s).
 
     Args:
         scores: (n,) scores of suggestions in [0, 1].
         annotated: (n,) whether the annotation has each, with its boundaries and label.
-        rate: The rate r, in (0, 1); None: estimated.
+        rate: The rate r, in (0, 1); None: that of `fitted_rate`.
 
     Returns:
-        The noise; with fewer than 50 suggestions scores are taken as they are, and the rate, if not given, is .05.
+        The noise; with fewer than 50 suggestions scores are taken as they are.
 
     Raises:
         ValueError: If the lengths differ or the rate is outside of (0, 1).
@@ -76,15 +73,87 @@ def fitted_noise(
         raise ValueError(f"annotated must be as long as scores, {len(values)}, got {len(found)}")
     if rate is not None and not 0.0 < rate < 1.0:
         raise ValueError(f"rate must lie in (0, 1), got {rate}")
+    rate = fitted_rate(values, found) if rate is None else rate
     if len(values) < MIN_SUGGESTIONS:
-        return LabelNoise(USUAL_RATE if rate is None else rate)
-    if rate is None:
-        num_sure = max(MIN_SUGGESTIONS, int(len(values) * SURE_SHARE))
-        sure = np.argsort(-values, kind="stable")[:num_sure]
-        num_missing = num_sure - int(found[sure].sum())
-        rate = float(np.clip((num_missing + 1) / (num_sure + 2), *RATES))
+        return LabelNoise(rate)
     slope, intercept = _fitted_map(_log_odds(values), found, rate)
     return LabelNoise(rate, slope, intercept)
+
+
+def fitted_rate(scores: np.ndarray, found: np.ndarray) -> float:
+    """The share that is not annotated of the tenth of suggestions with the highest scores, or of the first 50.
+
+    As (missing + 1) / (all + 2): what is nearly always right and yet missing was left out. Where the models are often
+    wrong even there it comes out too high.
+
+    Args:
+        scores: (n,) scores of suggestions.
+        found: (n,) bool, whether the annotation has each.
+
+    Returns:
+        The rate; .05 for fewer than 50 suggestions.
+    """
+    if len(scores) < MIN_SUGGESTIONS:
+        return USUAL_RATE
+    num_sure = max(MIN_SUGGESTIONS, int(len(scores) * SURE_SHARE))
+    sure = np.argsort(-scores, kind="stable")[:num_sure]
+    num_missing = num_sure - int(found[sure].sum())
+    return float(np.clip((num_missing + 1) / (num_sure + 2), *RATES))
+
+
+def altered_share(scores: np.ndarray, found: np.ndarray, annotated_scores: np.ndarray, rate: float) -> float:
+    """The share of annotated entities that models, by the scores of all spans, take for none.
+
+    A span that is no entity is annotated with a small probability e, whatever its score, so that
+    p(s) = (1 - r) q(s) + e (1 - q(s)); spans of low scores show e. With r given, a, b and e are those of the least log
+    loss. An annotated span is none with probability e (1 - q) / (e (1 - q) + (1 - r) q); the share is the mean of it.
+
+    Args:
+        scores: (n,) scores of all spans, down to low ones.
+        found: (n,) bool, whether the annotation has each.
+        annotated_scores: (g,) scores of the annotated entities, at least one.
+        rate: r.
+
+    Returns:
+        The share, in (0, 1).
+    """
+    values = _log_odds(scores)
+
+    def loss(parameters: np.ndarray) -> float:
+        right, added = expit(parameters[0] * values + parameters[1]), expit(parameters[2])
+        share = np.clip((1.0 - rate) * right + added * (1.0 - right), SMALLEST_SCORE, 1.0 - SMALLEST_SCORE)
+        return -float(np.mean(np.where(found, np.log(share), np.log1p(-share))))
+
+    bounds = (SLOPES, INTERCEPTS, ADDED_LOG_ODDS)
+    slope, intercept, added = minimize(loss, x0=(1.0, 0.0, -6.0), bounds=bounds, method="L-BFGS-B").x
+    right = expit(slope * _log_odds(annotated_scores) + intercept)
+    none = expit(added) * (1.0 - right)
+    return float(np.mean(none / (none + (1.0 - rate) * right)))
+
+
+def wrong_of_annotated(right: np.ndarray, expected: float) -> np.ndarray:
+    """Probability that each annotated entity is wrong, from the probability that such a span is an entity.
+
+    Annotators who err write down an entity that is none with some odds, whatever the model thinks of it. With l for
+    these odds, Bayes' rule gives l (1 - q) / (l (1 - q) + q), and l is such that the sum is the expected number.
+
+    Args:
+        right: (n,) q of each annotated entity, in (0, 1).
+        expected: How many are wrong, in (0, n).
+
+    Returns:
+        (n,) probabilities.
+
+    Example:
+        >>> wrong_of_annotated(np.array([0.5, 0.5]), 0.4).round(6).tolist()
+        [0.2, 0.2]
+    """
+    against = logit(1.0 - right)
+
+    def excess(log_odds: float) -> float:
+        return float(expit(against + log_odds).sum()) - expected
+
+    return expit(against + brentq(excess, -60.0, 60.0))
 
 
 def _fitted_map(log_odds: np.ndarray, found: np.ndarray, rate: float) -> tuple[float, float]:

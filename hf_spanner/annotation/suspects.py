@@ -7,8 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hf_spanner.analysis.errors import span_errors
-from hf_spanner.annotation.noise import LabelNoise, fitted_noise
+from hf_spanner.annotation.noise import (
+    MIN_SUGGESTIONS,
+    LabelNoise,
+    altered_share,
+    fitted_noise,
+    fitted_rate,
+    wrong_of_annotated,
+)
 from hf_spanner.annotation.surfaces import Occurrence, occurrences
+from hf_spanner.core.calibration import SMALLEST_SCORE
 from hf_spanner.core.overlap import resolve_overlaps
 from hf_spanner.core.spans import EntityLists, Span, named_span
 from hf_spanner.metrics.span_ner.matching import SpanKey
@@ -29,6 +37,9 @@ ERROR_KINDS = {  # kinds of `analysis.errors`, where suggestions stand for predi
     "wrong_boundary_and_label": "wrong_boundary_and_label",
     "invented": "missed_entity",
 }
+
+
+SUGGESTED = 0.3  # with alternatives among the predictions, those of lower scores are no suggestions
 
 
 class Suspect(NamedTuple):
@@ -72,6 +83,7 @@ class _Evidence(NamedTuple):
     gold: set[SpanKey]
     noise: LabelNoise
     unseen: float
+    floor: float | None
 
     def wrong(self, key: SpanKey) -> float:
         """Probability that the annotation is wrong which lacks this suggestion."""
@@ -114,6 +126,7 @@ def reviewed(
     policy: str,
     multi_label: bool = False,
     rate: float | None = None,
+    floor: float | None = None,
 ) -> Review:
     """Every annotation that models, or the rest of the corpus, speak against.
 
@@ -125,6 +138,10 @@ def reviewed(
        e / (e + (1 - e) F(s)): F(s) is the share of annotated entities whose mean score is at most its own, s, and e is
        the expected number of missed entities over the number of annotated ones, as if people added as many as they
        forget. It is Bayes' rule with "the models give it at most s", which is sure for what is no entity.
+       Where predictions hold alternatives down to a floor, the models say what they think of each annotated entity.
+       Then its probability, here and in the pairs of step 2, is that of `noise.wrong_of_annotated` by its own q, for r
+       times the annotated entities; r is at most `noise.altered_share`. Only spans of a score of .3 or more are
+       suggestions then.
     4. Each occurrence of a surface that is annotated otherwise elsewhere is a suspect of kind `inconsistent`: the share
        of its usual way is a score, with a map of its own and the same r. Models have a say: the probability is
        multiplied by 1 - q of what is annotated; where nothing is annotated, by the score of the suggestion or, if that
@@ -137,6 +154,8 @@ def reviewed(
         policy: `flat`, `nested` or `any`: how suggestions may overlap.
         multi_label: Whether a span may have several labels.
         rate: The rate r if it is known.
+        floor: Predictions hold every span of at least this score, whether it is likelier than none or not, and several
+            labels of a span; None: only what each model finds.
 
     Returns:
         The suspects and the noise.
@@ -153,10 +172,18 @@ def reviewed(
         for number, entities in enumerate(means)
         for entity in entities
     }
-    noise = fitted_noise(list(scores.values()), [key in gold for key in scores], rate=rate)
-    unseen = sum(key not in scores for key in gold) / len(gold) if gold else 0.0
-    evidence = _Evidence(scores, gold, noise, unseen)
-    suggestions = _keys([_resolved(entities, policy, multi_label) for entities in means])
+    lowest = 0.0 if floor is None else SUGGESTED
+    values, annotated = np.array(list(scores.values())), np.array([key in gold for key in scores], dtype=bool)
+    if rate is None:
+        rate = fitted_rate(values[values >= lowest], annotated[values >= lowest])
+        if floor is not None and gold and len(values) >= MIN_SUGGESTIONS:
+            supports = np.array([max(scores.get(key, 0.0), floor) for key in sorted(gold)])
+            rate = min(rate, altered_share(values, annotated, supports, rate))
+    noise = fitted_noise(values, annotated, rate=rate)
+    unseen = sum(scores.get(key, 0.0) <= lowest for key in gold) / len(gold) if gold else 0.0
+    evidence = _Evidence(scores, gold, noise, unseen, floor)
+    found = [[entity for entity in entities if entity["score"] >= lowest] for entities in means]
+    suggestions = _keys([_resolved(entities, policy, multi_label) for entities in found])
     suspects = _disagreements(evidence, suggestions)
     suspects = _with_inconsistent(evidence, suspects, occurrences(rows))
     suspects.sort(key=lambda suspect: (-suspect.probability, suspect.row, _place(suspect), suspect.kind))
@@ -195,6 +222,22 @@ def _disagreements(evidence: _Evidence, suggestions: set[SpanKey]) -> list[Suspe
         score = evidence.scores[error.predicted]
         suspects.append(Suspect(row, ERROR_KINDS[error.kind], probability, annotated, suggested, score))
     missed = sum(suspect.probability for suspect in suspects if suspect.kind == "missed_entity")
+    if evidence.floor is None:
+        return suspects + _unsupported(evidence, alone, missed)
+    wrong = _wrong_by_own_score(evidence)
+    known = [
+        suspect if suspect.annotated is None else suspect._replace(probability=wrong[suspect.row, *suspect.annotated])
+        for suspect in suspects
+    ]
+    supports = evidence.scores
+    return known + [
+        Suspect(key[0], "no_entity", wrong[key], key[1:], None, supports.get(key, evidence.floor)) for key in alone
+    ]
+
+
+def _unsupported(evidence: _Evidence, alone: Sequence[SpanKey], missed: float) -> list[Suspect]:
+    """Suspects of step 3 where predictions hold no alternatives."""
+    suspects = []
     added = missed / len(evidence.gold) if evidence.gold else 0.0
     supports = np.sort([evidence.scores.get(key, 0.0) for key in evidence.gold])
     for key in alone:
@@ -203,6 +246,17 @@ def _disagreements(evidence: _Evidence, suggestions: set[SpanKey]) -> list[Suspe
         probability = added / (added + (1.0 - added) * share) if added < 1.0 else 1.0
         suspects.append(Suspect(key[0], "no_entity", probability, key[1:], None, support))
     return suspects
+
+
+def _wrong_by_own_score(evidence: _Evidence) -> dict[SpanKey, float]:
+    """Probability that each annotated entity is wrong, where predictions hold alternatives."""
+    keys = sorted(evidence.gold)
+    if not keys:
+        return {}
+    assert evidence.floor is not None
+    supports = [max(evidence.scores.get(key, 0.0), evidence.floor) for key in keys]
+    right = np.clip(evidence.noise.true_probability(supports), SMALLEST_SCORE, 1.0 - SMALLEST_SCORE)
+    return dict(zip(keys, wrong_of_annotated(right, evidence.noise.rate * len(keys)).tolist(), strict=True))
 
 
 def _with_inconsistent(evidence: _Evidence, suspects: list[Suspect], places: Sequence[Occurrence]) -> list[Suspect]:

@@ -8,11 +8,13 @@ from typing import Any
 
 from transformers import set_seed
 
-from hf_spanner import Recipe
+from hf_spanner import Recipe, SpanNERPipeline
+from hf_spanner.annotation.alternatives import scored_spans
 from hf_spanner.annotation.folds import document_folds
 from hf_spanner.calibration.fitting import rows_fingerprint
 from hf_spanner.commands.train import tokenizer_and_model
 from hf_spanner.core.spans import EntityLists
+from hf_spanner.data.predicted import predicted_entities
 from hf_spanner.data.schema import Row, label_set
 from hf_spanner.methods import trainer_of
 from hf_spanner.training.whole_files import write_whole
@@ -32,7 +34,7 @@ NO_FILES: dict[str, Any] = {"eval_strategy": "no", "save_strategy": "no", "load_
 
 
 def out_of_fold_predictions(
-    recipe: Recipe, rows: Sequence[Row], num_folds: int, folder: Path, name: str
+    recipe: Recipe, rows: Sequence[Row], num_folds: int, folder: Path, name: str, *, alternatives: bool = False
 ) -> EntityLists:
     """Entities of all rows, with scores, by one model for each fold that is trained on the others.
 
@@ -45,9 +47,10 @@ def out_of_fold_predictions(
         num_folds: How many models.
         folder: Where predictions are kept.
         name: What the files are called.
+        alternatives: Give also spans that are not found, as `scored_spans` does, whose floor they then reach down to.
 
     Returns:
-        For each row its entities, overlaps resolved, no threshold.
+        For each row its entities, overlaps resolved, no threshold; with alternatives neither.
 
     Raises:
         ValueError: If there are fewer documents than folds.
@@ -55,12 +58,19 @@ def out_of_fold_predictions(
     answers: EntityLists = [[] for _ in rows]
     labels = label_set(rows)
     folds = document_folds(rows, num_folds, recipe.training.seed)
-    key = _run_key(recipe, rows, num_folds)
+    key = _run_key(recipe, rows, num_folds, alternatives)
     for number, fold in enumerate(folds):
         path = folder / f"{name}-{number + 1}-of-{num_folds}.json"
         kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         if kept.get("key") != key:
-            predicted = _fold_predictions(recipe, rows, fold, labels, folder / path.stem)
+            ner = _fold_model(recipe, rows, fold, labels, folder / path.stem)
+            chosen = [rows[place] for place in fold]
+            batch_size = recipe.training.per_device_eval_batch_size
+            predicted = (
+                scored_spans(ner, chosen, batch_size)
+                if alternatives
+                else list(predicted_entities(ner, chosen, batch_size, {"threshold": 0.0}))
+            )
             kept = {"key": key, "predicted": predicted}
             write_whole(path, json.dumps(kept))
         for place, entities in zip(fold, kept["predicted"], strict=True):
@@ -68,23 +78,23 @@ def out_of_fold_predictions(
     return answers
 
 
-def _run_key(recipe: Recipe, rows: Sequence[Row], num_folds: int) -> str:
+def _run_key(recipe: Recipe, rows: Sequence[Row], num_folds: int, alternatives: bool) -> str:
     """What the predictions of a fold depend on, as one text: rows with their entities, folds and settings."""
     training = asdict(recipe.training)
     state = {
         "rows": rows_fingerprint(rows),
         "entities": [row["entities"] for row in rows],
-        "folds": num_folds,
+        "folds": [num_folds, alternatives],
         "recipe": [recipe.method, recipe.encoder, recipe.init_from, recipe.model, recipe.encoder_options],
         "training": {name: training[name] for name in SETTINGS},
     }
     return json.dumps(state, sort_keys=True, default=str)
 
 
-def _fold_predictions(
+def _fold_model(
     recipe: Recipe, rows: Sequence[Row], fold: Sequence[int], labels: Sequence[str], output_dir: Path
-) -> EntityLists:
-    """Entities of the rows of a fold by a model that is trained on all others."""
+) -> SpanNERPipeline:
+    """A model that is trained on all rows but those of a fold."""
     inside = set(fold)
     set_seed(recipe.training.seed)
     tokenizer, model = tokenizer_and_model(recipe, labels)
@@ -95,4 +105,4 @@ def _fold_predictions(
         processing_class=tokenizer,
     )
     trainer.train()
-    return trainer.predict([rows[number] for number in fold], decoding={"threshold": 0.0}).predictions
+    return SpanNERPipeline(model=model, tokenizer=tokenizer, device=model.device)

@@ -19,7 +19,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from hf_spanner import METHODS, Recipe
+from hf_spanner import METHODS, Recipe, SpanNERModel
+from hf_spanner.annotation.alternatives import FLOOR, has_alternatives, scored_spans
 from hf_spanner.annotation.corrections import (
     Decision,
     corrected_rows,
@@ -64,8 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     trust_encoders(given, *([] if given.folds else models))
     given.output.mkdir(parents=True, exist_ok=True)
     judge = predictions_of_folds if given.folds else predictions_of_models
-    rows, predictions, policy = judge(given, models, data)
-    review = reviewed(rows, predictions, policy=policy, rate=given.error_rate)
+    rows, predictions, policy, floor = judge(given, models, data)
+    review = reviewed(rows, predictions, policy=policy, rate=given.error_rate, floor=floor)
     records = [
         suspect_record(suspect, rank, rows[suspect.row])
         for rank, suspect in enumerate(review.suspects, start=1)
@@ -97,24 +98,35 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def predictions_of_models(
     given: argparse.Namespace, models: Sequence[str], data: str
-) -> tuple[list[Any], list[EntityLists], str]:
-    """The rows, what each saved model finds in them, and how suggestions may overlap: as the loosest model has it."""
+) -> tuple[list[Any], list[EntityLists], str, float | None]:
+    """The rows, what each saved model says of them, how suggestions may overlap, and the floor of the scores.
+
+    Suggestions overlap as the loosest model has it. If all models have alternatives, predictions hold them.
+    """
     pipelines = [saved_pipeline(model) for model in models]
     hyphens = {ner.model.config.split_hyphens for ner in pipelines}
     if len(hyphens) > 1:
         raise ValueError(f"models must split words alike, got split_hyphens {sorted(hyphens)}")
     rows = detailed_rows(data, given_reading(given) | {"split_hyphens": hyphens.pop()})
+    configs = [ner.model.config for ner in pipelines]
+    with_alternatives = all(
+        has_alternatives(ner.model.config) and isinstance(ner.model, SpanNERModel) for ner in pipelines
+    )
     predictions = []
     for ner in pipelines:
         refuse_fitted_rows(ner.model.config.calibration, rows)
-        decoding = ner.model.decoding({"threshold": 0.0})
-        predictions.append(predicted_and_gold(ner, rows, decoding, given.batch_size)[0])
-    return rows, predictions, max((ner.model.config.overlap for ner in pipelines), key=OVERLAPS.index)
+        if with_alternatives:
+            predictions.append(scored_spans(ner, rows, given.batch_size))
+        else:
+            decoding = ner.model.decoding({"threshold": 0.0})
+            predictions.append(predicted_and_gold(ner, rows, decoding, given.batch_size)[0])
+    policy = max((config.overlap for config in configs), key=OVERLAPS.index)
+    return rows, predictions, policy, FLOOR if with_alternatives else None
 
 
 def predictions_of_folds(
     given: argparse.Namespace, recipes: Sequence[str], data: str
-) -> tuple[list[Any], list[EntityLists], str]:
+) -> tuple[list[Any], list[EntityLists], str, float | None]:
     """The same by models that are trained out of fold."""
     read = [Recipe.from_yaml(path) for path in recipes]
     hyphens = {recipe.data.options["split_hyphens"] for recipe in read}
@@ -123,12 +135,16 @@ def predictions_of_folds(
     rows = detailed_rows(data, given_reading(given) | {"split_hyphens": hyphens.pop()})
     folder = given.output / "folds"
     folder.mkdir(exist_ok=True)
+    configs = [METHODS[recipe.method].config_class(**recipe.model) for recipe in read]
+    with_alternatives = all(map(has_alternatives, configs))
     predictions = [
-        out_of_fold_predictions(recipe, rows, given.folds, folder, f"{number}-{Path(path).stem}")
+        out_of_fold_predictions(
+            recipe, rows, given.folds, folder, f"{number}-{Path(path).stem}", alternatives=with_alternatives
+        )
         for number, (path, recipe) in enumerate(zip(recipes, read, strict=True), start=1)
     ]
-    configs = [METHODS[recipe.method].config_class(**recipe.model) for recipe in read]
-    return rows, predictions, max((config.overlap for config in configs), key=OVERLAPS.index)
+    policy = max((config.overlap for config in configs), key=OVERLAPS.index)
+    return rows, predictions, policy, FLOOR if with_alternatives else None
 
 
 def detailed_rows(data: str, reading: Mapping[str, Any]) -> list[Any]:

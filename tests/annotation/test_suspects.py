@@ -142,6 +142,22 @@ def test_the_most_probable_come_first_and_the_rate_may_be_given() -> None:
     )
 
 
+def test_what_the_models_think_of_the_annotated_decides_where_they_say_it() -> None:
+    """Of three annotated entities .05 * 3 = .15 are wrong, shared out by q = .9, .3 and .001 with the same odds l."""
+    rows = [row((0, 1, "A"), (2, 3, "A"), (4, 5, "B"))]
+    answer = found((0, 1, "A", 0.9), (2, 3, "A", 0.3), (2, 3, "B", 0.6), (3, 4, "C", 0.4), (5, 6, "C", 0.2))
+    suspects = reviewed(rows, [[answer]], policy="flat", floor=0.001).suspects
+    by_kind = {suspect.kind: suspect for suspect in suspects}
+    assert set(by_kind) == {"missed_entity", "wrong_label", "no_entity"}
+    assert by_kind["missed_entity"].probability == pytest.approx(0.02 / 0.62)
+    assert (by_kind["wrong_label"].annotated, by_kind["wrong_label"].suggested) == ((2, 3, "A"), (2, 3, "B"))
+    odds = [by_kind[kind].probability / (1 - by_kind[kind].probability) for kind in ("wrong_label", "no_entity")]
+    assert odds[0] * 0.3 / 0.7 == pytest.approx(odds[1] * 0.001 / 0.999)  # the same l
+    third = odds[0] * 0.3 / 0.7 * 0.1 / 0.9
+    total = by_kind["wrong_label"].probability + by_kind["no_entity"].probability + third / (1 + third)
+    assert total == pytest.approx(0.15)
+
+
 def test_numbers_of_rows_must_agree() -> None:
     with pytest.raises(ValueError, match="of 2 rows, got 1"):
         reviewed([row(), row()], [[found()]], policy="flat")

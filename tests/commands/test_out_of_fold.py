@@ -27,12 +27,18 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """The folds for which a model was trained; its answer is the number of the row as score."""
     folds: list[list[int]] = []
 
-    def answer(recipe: Recipe, rows: Any, fold: Sequence[int], labels: Sequence[str], output_dir: Path) -> Any:
+    def model(recipe: Recipe, rows: Any, fold: Sequence[int], labels: Sequence[str], output_dir: Path) -> Any:
         assert labels == ["A"]
         folds.append(list(fold))
-        return [[{"start": 0, "end": 1, "label": "A", "score": number / 10}] for number in fold]
 
-    monkeypatch.setattr(out_of_fold, "_fold_predictions", answer)
+        def answer(ner: Any, chosen: Sequence[Any], *_: Any) -> Any:
+            assert [row["tokens"] for row in chosen] == [rows[number]["tokens"] for number in fold]
+            return [[{"start": 0, "end": 1, "label": "A", "score": number / 10}] for number in fold]
+
+        monkeypatch.setattr(out_of_fold, "predicted_entities", answer)
+        monkeypatch.setattr(out_of_fold, "scored_spans", lambda *given: [*answer(*given)[:-1], []])
+
+    monkeypatch.setattr(out_of_fold, "_fold_model", model)
     return folds
 
 
@@ -47,6 +53,9 @@ def test_a_fold_that_is_done_is_not_trained_again(recipe: Recipe, trained: list,
     (tmp_path / "x-2-of-2.json").unlink()
     assert out_of_fold.out_of_fold_predictions(recipe, ROWS, 2, tmp_path, "x") == answers
     assert len(trained) == 3
+    others = out_of_fold.out_of_fold_predictions(recipe, ROWS, 2, tmp_path, "x", alternatives=True)
+    assert len(trained) == 5
+    assert others != answers
     changed = [{**ROWS[0], "entities": [{"start": 0, "end": 1, "label": "A"}] * 2}, *ROWS[1:]]
     out_of_fold.out_of_fold_predictions(recipe, changed, 2, tmp_path, "x")
-    assert len(trained) == 5
+    assert len(trained) == 7

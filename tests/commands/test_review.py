@@ -22,7 +22,8 @@ def test_from_a_model_to_a_corrected_corpus(
     program: Callable, saved_model: Path, rows: list, write_jsonl: Callable, tmp_path: Path, capsys
 ) -> None:
     data, folder = write_jsonl("rows.jsonl", rows), tmp_path / "review"
-    program("review").main([str(saved_model), str(saved_model), str(data), "--output", str(folder), "--lowest", "0.01"])
+    options = ["--output", str(folder), "--error-rate", "0.05", "--lowest", "0.001"]
+    program("review").main([str(saved_model), str(saved_model), str(data), *options])
     printed = capsys.readouterr().out
     suspects = lines(folder / "suspects.jsonl")
     assert f"{len(suspects)} suspects in " in printed
