@@ -3,7 +3,8 @@
     python benchmarks/serving.py MODEL --data test.jsonl --clients 1 8 32 --seconds 20
 
 The service is a process of its own. Each client sends one text, waits for its answer and sends the next; all clients
-share one process, which takes its part of the machine. The first answers of a stage are not counted.
+share one process, which takes its part of the machine. The first answers of a stage are not counted. Options that are
+not its own go to the service, such as `--batch-size 1`.
 """
 
 import argparse
@@ -41,21 +42,21 @@ class Stage:
 
 def main() -> None:
     """Start the service, load it, and print the table."""
-    parser = argparse.ArgumentParser(description="Load on `hf-spanner serve`.")
+    parser = argparse.ArgumentParser(description="Load on `hf-spanner serve`, which gets all other options.")
     parser.add_argument("model", help="folder of a saved or exported model")
     parser.add_argument("--data", required=True, help="file of rows whose texts are asked about")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32])
     parser.add_argument("--seconds", type=float, default=20.0, help="length of each stage")
     parser.add_argument("--warm-up", type=float, default=2.0, help="seconds of a stage that are not counted")
     parser.add_argument("--json", type=Path, help="also write the numbers to this file")
-    arguments = parser.parse_args()
+    arguments, options = parser.parse_known_args()
     texts = [" ".join(row["tokens"]) for row in load_rows(arguments.data)]
     stages = []
     print(
         f"{'clients':>8}{'answers/s':>11}"
         f"{'p50 ms':>8}{'p95 ms':>8}{'p99 ms':>8}{'errors':>8}{'texts a run':>13}{'MiB':>7}"
     )
-    with serving(arguments.model) as address:
+    with serving(arguments.model, options) as address:
         for clients in arguments.clients:
             before = numbers(address)
             stage = loaded(address, texts, clients, arguments.seconds, arguments.warm_up)
@@ -70,12 +71,12 @@ def main() -> None:
 
 
 @contextmanager
-def serving(model: str) -> Iterator[str]:
+def serving(model: str, options: list[str]) -> Iterator[str]:
     """The address of a service that is ready; its process ends with the block."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "hf_spanner", "serve", model, "--port", str(port)]
+    command = [sys.executable, "-m", "hf_spanner", "serve", model, "--port", str(port), *options]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     address = f"127.0.0.1:{port}"
     try:

@@ -29,6 +29,7 @@ from hf_spanner.commands.options import (
 # The model's thread leaves Python at each operation and waits this long to come back while requests are read; with
 # Python's own 0.005 s a small model spends half of its time so.
 SWITCH_SECONDS = 0.0005
+BATCH_SIZE = 8  # of the texts that wait; on a CPU larger ones lose more to padding than they gain
 LIMITS = {  # fields of `Limits`
     "max_bytes": "most bytes of a request",
     "max_texts": "most texts of a request",
@@ -59,7 +60,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("model", help="folder or Hub name of a saved or exported model")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen at; 0.0.0.0 for all")
     parser.add_argument("--port", type=int, default=8000)
-    parser.add_argument("--batch-size", type=at_least_one, default=32, help="texts run through the model at once")
+    parser.add_argument("--batch-size", type=at_least_one, default=BATCH_SIZE, help="texts in one batch of the model")
     for name, description in LIMITS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=at_least_one, help=description)
     add_trust_option(parser)

@@ -27,6 +27,7 @@ from hf_spanner.core.pipeline_span_ner import SpanNERPipeline
 from hf_spanner.integrations.shared_pipeline import BusyError, SharedPipeline, checked_question
 
 ENTITIES = "/entities"
+TOGETHER = 32  # texts of several requests that are read together, at least
 RETRY = {"Retry-After": "1"}
 WORDS = {"type": "array", "items": {"type": "string"}}
 
@@ -138,7 +139,8 @@ def make_app(ner: SpanNERPipeline, limits: Limits | None = None) -> FastAPI:
     """
     limits = limits or Limits()
     metrics = Metrics()
-    shared = SharedPipeline(ner, max_waiting=limits.max_waiting, on_run=metrics.on_run)
+    max_together = max(TOGETHER, ner.batch_size)
+    shared = SharedPipeline(ner, max_waiting=limits.max_waiting, max_together=max_together, on_run=metrics.on_run)
     metrics.waiting.set_function(lambda: shared.num_waiting)
 
     @asynccontextmanager

@@ -14,6 +14,8 @@ from typing import Any
 from hf_spanner.core.pipeline_span_ner import SpanNERPipeline, check_text
 from hf_spanner.core.prediction import Entity
 
+COSTLY = {"num_steps", "num_spans", "num_draws"}  # of DiffusionNER, whose time and memory grow with them
+
 
 class BusyError(RuntimeError):
     """No question is taken now."""
@@ -60,13 +62,17 @@ def checked_question(ner: SpanNERPipeline, inputs: object, parameters: Mapping[s
 
     Raises:
         TypeError: If an input is no text.
-        ValueError: If a parameter is unknown or out of range.
+        ValueError: If a parameter is unknown or out of range, or is costly and above the pipeline's own.
     """
     settings = {name: value for name, value in parameters.items() if name != "documents"}
     pretokenized = settings.pop("pretokenized", ner.pretokenized)
     if not isinstance(pretokenized, bool):
         raise ValueError(f"pretokenized must be one of False, True, got {pretokenized!r}")
     ner.model.decoding(settings)
+    own = ner.model.decoding(ner.settings)
+    for name in settings.keys() & COSTLY:
+        if settings[name] > own[name]:
+            raise ValueError(f"{name} must be at most {own[name]}, with which the service began, got {settings[name]}")
     settings["pretokenized"] = pretokenized
     ner([], **settings)  # checks them together with those of the pipeline
     if not isinstance(inputs, str | list):
@@ -99,19 +105,25 @@ class SharedPipeline:
     """A pipeline for many requests at once, whose model one thread runs.
 
     While it runs, questions gather; then the one that waits longest goes next, and with it those that have equal
-    settings, as far as a batch has room. None waits for others to come. Texts of different questions are never
-    context of each other.
+    settings, up to some number of texts, which the pipeline sorts into batches. None waits for others to come. Texts of
+    different questions are never context of each other.
 
     Args:
         ner: The pipeline.
         max_waiting: Most questions that wait.
+        max_together: Most texts of several questions that are read together.
         on_run: Called after each run with the number of its texts and its seconds.
     """
 
     def __init__(
-        self, ner: SpanNERPipeline, *, max_waiting: int, on_run: Callable[[int, float], None] = lambda *_: None
+        self,
+        ner: SpanNERPipeline,
+        *,
+        max_waiting: int,
+        max_together: int = 32,
+        on_run: Callable[[int, float], None] = lambda *_: None,
     ) -> None:
-        self.ner, self.max_waiting, self.on_run = ner, max_waiting, on_run
+        self.ner, self.max_waiting, self.max_together, self.on_run = ner, max_waiting, max_together, on_run
         self._waiting: deque[Question] = deque()
         self._changed, self._closed = Condition(), False
         self._thread = Thread(target=self._work, name="model", daemon=True)
@@ -159,7 +171,7 @@ class SharedPipeline:
             self._changed.wait_for(lambda: self._waiting or self._closed)
             taken, num_texts, passed = [], 0, deque()
             for question in self._waiting:
-                has_room = not taken or num_texts + len(question.texts) <= self.ner.batch_size
+                has_room = not taken or num_texts + len(question.texts) <= self.max_together
                 if has_room and (not taken or question.key == taken[0].key):
                     taken.append(question)
                     num_texts += len(question.texts)

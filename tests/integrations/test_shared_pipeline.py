@@ -17,8 +17,6 @@ WORDS = ["Ana", "met", "Bo", "in", "Oslo", "and", "Mira", "Stone", "at", "the", 
 class SlowPipeline:
     """In a pipeline's place: waits until it may run, notes the texts of each run, and finds each text in itself."""
 
-    batch_size = 3
-
     def __init__(self) -> None:
         self.runs: list[list[str]] = []
         self.has_begun, self.may_run = Event(), Event()
@@ -43,7 +41,7 @@ def slow() -> SlowPipeline:
 
 def busy_with(slow: Any, max_waiting: int = 10) -> SharedPipeline:
     """A shared pipeline whose model is running."""
-    shared = SharedPipeline(slow, max_waiting=max_waiting)
+    shared = SharedPipeline(slow, max_waiting=max_waiting, max_together=3)
     shared.ask(question("first"))
     assert slow.has_begun.wait(10)
     return shared
@@ -77,7 +75,7 @@ def test_answers_of_concurrent_requests_are_those_of_the_pipeline_alone(
         assert found == rounded(ner(texts, **settings))
 
 
-def test_what_waits_goes_together_by_its_settings_as_far_as_a_batch_has_room(slow: SlowPipeline) -> None:
+def test_what_waits_goes_together_by_its_settings_up_to_some_number_of_texts(slow: SlowPipeline) -> None:
     shared = busy_with(slow)
     futures = [
         shared.ask(asked)
@@ -86,7 +84,7 @@ def test_what_waits_goes_together_by_its_settings_as_far_as_a_batch_has_room(slo
             question("b"),
             question("c", "d", threshold=0.5),
             question("e", threshold=0.5),  # has no room any more
-            question("f", "g", "h", "i"),  # more than a batch goes alone
+            question("f", "g", "h", "i"),  # more than that goes alone
             question("j"),
         )
     ]
@@ -183,3 +181,12 @@ def test_what_a_request_may_not_set_is_refused_in_words(
 ) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
         checked_question(random_tagger("boundary_smoothing"), inputs, parameters)
+
+
+def test_what_costs_time_and_memory_stays_below_the_services_own(random_tagger: Callable[..., SpanNERPipeline]) -> None:
+    ner = random_tagger("diffusion_ner", num_steps=2, num_spans=6)
+    assert checked_question(ner, "Ana", {"num_steps": 2, "num_spans": 3}).settings["num_spans"] == 3
+    for name, highest in (("num_steps", 2), ("num_spans", 6), ("num_draws", 1)):
+        message = f"{name} must be at most {highest}, with which the service began, got {highest + 1}"
+        with pytest.raises(ValueError, match=message):
+            checked_question(ner, "Ana", {name: highest + 1})
