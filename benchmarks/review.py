@@ -15,6 +15,7 @@ cut goes on.
 """
 
 import argparse
+import hashlib
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -464,7 +465,8 @@ def trained_score(given: argparse.Namespace, seed: int, name: str, rows: Rows) -
     path, settings = RECIPES[given.corpus]
     recipe = Recipe.from_yaml(path, [*settings, *QUIET, f"training.seed={seed}"])
     test = recipe.data.load()["test"].to_list()
-    kept = f"loop-{given.corpus}-{len(rows)}-{given.rate}-draw{given.draw}-{name}-{seed}.json"
+    digest = hashlib.sha256(json.dumps([row["entities"] for row in rows]).encode()).hexdigest()[:12]
+    kept = f"loop-{given.corpus}-{len(rows)}-{name}-{seed}-{digest}.json"
     return f1(kept_answer(given.output / kept, lambda: answers_of(recipe, rows, test, given.output)), test)
 
 

@@ -85,9 +85,17 @@ class _Evidence(NamedTuple):
     unseen: float
     floor: float | None
 
-    def wrong(self, key: SpanKey) -> float:
-        """Probability that the annotation is wrong which lacks this suggestion."""
-        return float(self.noise.wrong_probability([self.scores[key]])[0])
+    def wrong(self, score: float) -> float:
+        """Probability that the annotation is wrong which lacks a suggestion of this score."""
+        return float(self.noise.wrong_probability([score])[0])
+
+    def span_scores(self) -> dict[tuple[int, int, int], float]:
+        """The score of each span for being an entity of any label that is not annotated."""
+        sums: dict[tuple[int, int, int], float] = defaultdict(float)
+        for key, score in self.scores.items():
+            if key not in self.gold:
+                sums[key[:3]] += score
+        return {span: min(total, 1.0) for span, total in sums.items()}
 
 
 def mean_predictions(predictions: Sequence[EntityLists]) -> EntityLists:
@@ -133,7 +141,8 @@ def reviewed(
     1. The scores of the models are averaged, and `fitted_noise` is fitted on all suggestions and the annotation.
     2. Overlaps of suggestions are resolved by mean score. Each that is left and not annotated is a suspect of
        probability r q / (1 - (1 - r) q) at its score. If it is paired with an annotated entity that no model gives
-       (`analysis.errors.span_errors`), the kind is a wrong label or boundary, else a missed entity.
+       (`analysis.errors.span_errors`), the kind is a wrong label or boundary, else a missed entity, for which the
+       scores of all labels of the span are added up: whichever is right, one is missing.
     3. Each annotated entity that is not suggested and in no pair is a suspect of kind `no_entity`, of probability
        e / (e + (1 - e) F(s)): F(s) is the share of annotated entities whose mean score is at most its own, s, and e is
        the expected number of missed entities over the number of annotated ones, as if people added as many as they
@@ -210,7 +219,7 @@ def _resolved(entities: Sequence[Mapping[str, Any]], policy: str, multi_label: b
 
 def _disagreements(evidence: _Evidence, suggestions: set[SpanKey]) -> list[Suspect]:
     """Suspects of steps 2 and 3."""
-    suspects, alone = [], []
+    suspects, alone, any_label = [], [], evidence.span_scores()
     for error in span_errors(suggestions, evidence.gold):
         if error.predicted is None:
             assert error.gold is not None
@@ -218,8 +227,8 @@ def _disagreements(evidence: _Evidence, suggestions: set[SpanKey]) -> list[Suspe
             continue
         row, suggested = error.predicted[0], error.predicted[1:]
         annotated = None if error.gold is None else error.gold[1:]
-        probability = evidence.wrong(error.predicted)
         score = evidence.scores[error.predicted]
+        probability = evidence.wrong(any_label[error.predicted[:3]] if annotated is None else score)
         suspects.append(Suspect(row, ERROR_KINDS[error.kind], probability, annotated, suggested, score))
     missed = sum(suspect.probability for suspect in suspects if suspect.kind == "missed_entity")
     if evidence.floor is None:

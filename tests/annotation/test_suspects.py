@@ -89,6 +89,13 @@ def test_a_weaker_suggestion_yields_to_what_is_annotated() -> None:
     assert suspect.score == 0.2
 
 
+def test_whichever_label_is_right_an_entity_is_missing() -> None:
+    """One model says A and the other B, with .6 each: together it is an entity with .6; .3 is the score of a label."""
+    (suspect,) = one(row(), found((1, 2, "A", 0.6)), found((1, 2, "B", 0.6)))
+    assert (suspect.kind, suspect.suggested, suspect.score) == ("missed_entity", (1, 2, "A"), 0.3)
+    assert suspect.probability == pytest.approx(wrong(0.6))
+
+
 def test_an_inner_entity_may_be_missing() -> None:
     answer = found((0, 3, "A", 0.9), (1, 2, "B", 0.8))
     (suspect,) = one(row((0, 3, "A")), answer, policy="nested")
