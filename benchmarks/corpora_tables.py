@@ -45,10 +45,15 @@ def corpora_table() -> list[list[str]]:
         best = max((runs[corpus, method]["f1"] for method in COLUMNS if (corpus, method) in runs), default=None)
         cells = [cell(runs.get((corpus, method)), best) for method in COLUMNS]
         rows.append([corpus + ("" if facts.is_open else " *"), f"{facts.language}, {facts.field}{nesting}", *cells])
-    complete = [corpus for corpus in CORPORA if all((corpus, method) in runs for method in COLUMNS)]
+    complete = shared_corpora(runs)
     rows += summary(runs, "flat", [corpus for corpus in complete if not CORPORA[corpus].is_nested])
     rows += summary(runs, "nested", [corpus for corpus in complete if CORPORA[corpus].is_nested])
     return rows
+
+
+def shared_corpora(runs: Mapping[tuple[str, str], Line]) -> list[str]:
+    """Corpora that all methods have, over which alone they can be compared by one number."""
+    return [corpus for corpus in CORPORA if all((corpus, method) in runs for method in COLUMNS)]
 
 
 def cell(line: Line | None, best: float | None) -> str:
@@ -84,31 +89,33 @@ def decimals(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}".removeprefix("0")
 
 
-def small_table(corpus: str) -> list[list[str]]:
-    """F1 of each method by the number of sentences that it learnt from."""
-    lines = [line for line in kept_lines() if line["corpus"] == corpus and line["split"] == "test"]
-    budgets = sorted({(line["train"], line["steps"]) for line in lines})
-    f1 = {(line["train"], line["steps"], line["method"]): f"{100 * line['f1']:.1f}" for line in lines}
+def small_table(subject: str) -> list[list[str]]:
+    """The runs on a split of a corpus, such as `conll2003 test`, by the sentences and steps that they learnt in."""
+    corpus, _, split = subject.partition(" ")
+    lines = [line for line in kept_lines() if (line["corpus"], line["split"]) == (corpus, split)]
+    runs = {(line["train"], line["steps"], line["method"]): line for line in lines}
     rows = [
-        [f"{train:,}", str(steps), *(f1.get((train, steps, name), "-") for name in COLUMNS)] for train, steps in budgets
+        [f"{train:,}", str(steps), *(cell(runs.get((train, steps, method)), None) for method in COLUMNS)]
+        for train, steps in sorted({(train, steps) for train, steps, _ in runs})
     ]
     return [["sentences", "steps", *(name for name, _ in COLUMNS.values())], *rows]
 
 
 def picture() -> str:
-    """F1 of each run against its sentences a second, as SVG; a ring is the median of a method."""
+    """F1 of each run against its sentences a second, as SVG; a ring is a median over `shared_corpora`."""
     runs = equal_budget()
     marks = []
     for place, (method, (name, colour)) in enumerate(COLUMNS.items()):
         lines = [line for (_, owner), line in runs.items() if owner == method]
-        marks.append(f'<g fill="{colour}"><text x="{MARGIN + 140 * place}" y="20">{name}</text>')
+        marks.append(f'<g fill="{colour}"><text x="{MARGIN + 145 * place}" y="20">{name}</text>')
         marks += [
             f'<circle cx="{across(line["rate"]):.0f}" cy="{up(line["f1"]):.0f}" r="4" fill-opacity=".6">'
             f"<title>{name}, {line['corpus']}: {100 * line['f1']:.1f}, {line['rate']:.0f}/s</title></circle>"
             for line in lines
         ]
-        if lines:
-            middle = [median(line[key] for line in lines) for key in ("rate", "f1")]
+        shared = [runs[corpus, method] for corpus in shared_corpora(runs)]
+        if shared:
+            middle = [median(line[key] for line in shared) for key in ("rate", "f1")]
             marks.append(
                 f'<circle cx="{across(middle[0]):.0f}" cy="{up(middle[1]):.0f}" r="11" fill="none" '
                 f'stroke="{colour}" stroke-width="3"/>'

@@ -66,3 +66,17 @@ def test_a_cell_shows_f1_and_the_error_before_and_after(benchmark_script: Callab
     assert tables.cell(line | {"map": None, "calibrated": None}, 0.8) == "78.1; .125"
     assert tables.cell(line | {"f1": 0.0, "ece": None, "map": None}, 0.8) == "0.0; -"
     assert tables.cell(None, None) == "-"
+
+
+def test_means_are_over_the_corpora_that_all_methods_have(benchmark_script: Callable[[str], ModuleType]) -> None:
+    """Two flat corpora with F1 .8 and .6 have a mean of 70.0; a third that one method lacks is left out."""
+    tables = benchmark_script("corpora_tables")
+    line = {"ece": 0.1, "map": "platt", "calibrated": 0.02, "minutes": 1.0, "rate": 100.0}
+    f1 = {"conll2003": 0.8, "wnut17": 0.6, "weibo": 0.1}
+    runs = {(corpus, method): line | {"f1": value} for corpus, value in f1.items() for method in tables.COLUMNS}
+    del runs["weibo", "bopn"]
+    shared = tables.shared_corpora(runs)
+    assert shared == ["conll2003", "wnut17"]
+    rows = tables.summary(runs, "flat", shared)
+    assert [row[2] for row in rows] == ["70.0", ".100 > .020", "1.0", "100"]
+    assert tables.summary(runs, "nested", []) == []
