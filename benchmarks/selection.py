@@ -3,7 +3,7 @@
     python benchmarks/selection.py --corpus conll2003 --seeds 1 2 3
 
 Labelling is played on training rows: all strategies begin with the same random sentences, train, and choose sentences
-until `--words` more words are labelled, `--rounds` times. Each model is a new one, with the same number of steps. What
+until `--words` more words are labelled, `--rounds` times. Each model is a new one, with the same number of epochs. What
 models answer is kept in `--output`, so a run that was cut goes on.
 """
 
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--start", type=int, default=100, help="sentences that are labelled at first")
     parser.add_argument("--words", type=int, default=2000, help="words that a round labels")
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--steps", type=int, default=80, help="training steps of each model")
+    parser.add_argument("--epochs", type=int, default=6, help="of each model over what is labelled")
     parser.add_argument("--test", type=int, default=600, help="test sentences, spread over all")
     parser.add_argument("--output", type=Path, default=Path("outputs/selection"))
     given = parser.parse_args()
@@ -42,7 +42,9 @@ def main() -> None:
     pool = corpus_rows(given.corpus, given.pool)
     test = Recipe.from_yaml(RECIPES[given.corpus][0], QUIET).data.load()["test"].to_list()
     test = test[:: max(1, len(test) // given.test)][: given.test]
-    print(f"{given.corpus}: pool of {len(pool):,} sentences, {len(test):,} test sentences, {given.steps} steps a model")
+    print(
+        f"{given.corpus}: pool of {len(pool):,} sentences, {len(test):,} test sentences, {given.epochs} epochs a model"
+    )
     for seed in given.seeds:
         for strategy in STRATEGIES:
             play(given, pool, test, strategy, seed)
@@ -79,9 +81,9 @@ def answers_after(
 ) -> EntityLists:
     """What a model finds in some rows after training on those that are labelled."""
     path, settings = RECIPES[given.corpus]
-    steps = f"training.max_steps={given.steps}"
-    recipe = Recipe.from_yaml(path, [*settings, *QUIET, steps, f"training.seed={seed}"])
-    kept = given.output / f"{name}-{len(chosen)}-{given.steps}.json"
+    epochs = f"training.num_train_epochs={given.epochs}"
+    recipe = Recipe.from_yaml(path, [*settings, *QUIET, epochs, f"training.seed={seed}"])
+    kept = given.output / f"{name}-{len(chosen)}-of-{len(rows)}-{given.epochs}.json"
     return kept_answer(kept, lambda: answers_of(recipe, chosen, rows, given.output, labels))
 
 
