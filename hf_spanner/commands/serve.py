@@ -42,7 +42,7 @@ LIMITS = {  # fields of `Limits`
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until SIGTERM or SIGINT; requests that were taken are answered before the end."""
     given = parsed_arguments(arguments)
-    import uvicorn  # type: ignore[import-not-found]  # an extra of its own
+    import uvicorn
 
     from hf_spanner.integrations.serving import Limits, make_app
 

@@ -1,8 +1,5 @@
 """A model over HTTP, as `hf-spanner serve` runs it: requests and answers are those of Hugging Face's endpoints."""
 
-# pyright: reportMissingImports=false
-# The extra that brings these libraries may be absent where types are checked.
-
 import asyncio
 import json
 from collections.abc import AsyncIterator
