@@ -1,5 +1,6 @@
 """Locate and Label (Shen et al. 2021): filter seed spans, move their boundaries, then classify."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -39,6 +40,8 @@ from hf_spanner.methods.locate_and_label.span_pooling_locate_and_label import (
     range_maxima,
     seed_spans,
 )
+
+RARE = 0.01  # where each label is a decision of its own, its probability at the start (Lin et al. 2017, section 3.3)
 
 
 @dataclass
@@ -87,6 +90,7 @@ class LocateAndLabelModel(SpanNERModel):
         self.filter = SpanHead(config, width, 1) if config.use_filter else None
         self.regressor = SpanHead(config, width, 2) if config.use_regressor else None
         self.classifier = SpanHead(config, width, config.num_labels + (not config.multi_label))
+        self.classifier.output_layer.is_rare = config.multi_label
         self.post_init()
 
     def score_spans(
@@ -203,6 +207,8 @@ class LocateAndLabelModel(SpanNERModel):
             init.normal_(module.weight, std=(2 / (3 * module.in_features)) ** 0.5)
         elif isinstance(module, OutputLayer):
             init.normal_(module.weight, std=module.in_features**-0.5)
+            if module.is_rare:
+                init.constant_(module.bias, math.log(RARE / (1 - RARE)))
 
     def _sampled_spans(self, word_mask: Tensor, gold: Tensor) -> SampledSpans:
         """Positive seeds, gold that is no seed, and sampled negative seeds; in training the sample is random."""
@@ -308,7 +314,9 @@ class PartLayer(nn.Linear):
 
 
 class OutputLayer(nn.Linear):
-    """A head's last layer."""
+    """A head's last layer; if `is_rare`, its outputs are decisions of their own, of probability `RARE` at first."""
+
+    is_rare = False
 
 
 class SpanHead(nn.Module):

@@ -329,6 +329,14 @@ def test_labels_that_are_likelier_than_not_are_found_by_hand() -> None:
     assert (places.tolist(), labels.tolist(), scores.tolist()) == ([1], [0], [pytest.approx(0.6)])
 
 
+def test_labels_that_are_decisions_of_their_own_start_rare(tiny_model: Make) -> None:
+    """log(.01 / .99) = -4.595; classes and the filter start even."""
+    model, plain = tiny_model("locate_and_label", multi_label=True), tiny_model("locate_and_label")
+    assert model.classifier.output_layer.bias.tolist() == pytest.approx([-4.59512] * 3)
+    for head in (plain.classifier, plain.filter, model.filter):
+        assert not head.output_layer.bias.any()
+
+
 def test_one_span_of_two_types_is_trained_and_predicted(tiny_model: Make, collator: SpanNERCollator) -> None:
     """The same words are PER and ORG: `multi_label` gives both, and without it one of them is unreachable."""
     entities = [{"start": 0, "end": 2, "label": label} for label in ("PER", "ORG")]
