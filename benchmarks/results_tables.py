@@ -45,7 +45,7 @@ CORPORA = {"conll2003": "CoNLL 2003", "gum": "GUM", "weibo": "Weibo", "quickstar
 CHOICE = {
     "boundary_smoothing": "you begin: fast, truest scores",
     "locate_and_label": "entities are long and nest",
-    "bopn": "you have few sentences",
+    "bopn": "few sentences, nested entities",
     "diffusion_ner": "a call may trade time for entities",
     BASELINE: "nothing nests",
 }
