@@ -58,6 +58,7 @@ RECIPES = {
     "conll2003": ("recipes/boundary_smoothing/conll2003_minilm.yaml", ("training.num_train_epochs=3",)),
     "gum": ("recipes/boundary_smoothing/gum_minilm.yaml", ("training.num_train_epochs=3",)),
 }
+CLEANLAB = ("self_confidence", "normalized_margin", "confidence_weighted_entropy")
 KEPT = ("boundary_smoothing", "locate_and_label", "bopn")
 HELD_OUT = {  # files of rows, their kept runs by method, and how entities overlap
     "quickstart": (
@@ -147,7 +148,7 @@ def against_equal_budget(given: argparse.Namespace, rows: Rows, changed: np.ndar
         settings = [*RECIPES["conll2003"][1], *QUIET, "training.seed=1"]
         recipe = Recipe.from_yaml(RECIPES["conll2003"][0], settings)
         probabilities = kept_probabilities(given.output, "equal", recipe, training, rows)
-        for method in ("self_confidence", "normalized_margin", "confidence_weighted_entropy"):
+        for method in CLEANLAB:
             lowest = np.array([min(row, default=1.0) for row in token_scores(rows, probabilities, method)])
             print(f"cleanlab, {method}: {precisions(-lowest, changed, budgets)}")
 
@@ -328,19 +329,20 @@ def compare_cleanlab(
         for key in (wrong, true):
             for word in () if key is None else range(key[1], key[2]):
                 words_of.setdefault((true[0], word), set()).add(place)
-    scores = token_scores(rows, probabilities, "self_confidence")
-    ranked = sorted((score, row, word) for row, members in enumerate(scores) for word, score in enumerate(members))
-    seen: set[tuple[int, int]] = set()
-    found: set[int] = set()
-    num_looked = 0
-    for _, row, word in ranked:
-        if not {(row, word - 1), (row, word + 1)} & seen:
-            num_looked += 1
-        if num_looked > budget:
-            break
-        seen.add((row, word))
-        found |= words_of.get((row, word), set())
-    print(f"cleanlab: {len(found) / len(errors):.3f} found in the first {budget} places")
+    for method in CLEANLAB:
+        scores = token_scores(rows, probabilities, method)
+        ranked = sorted((score, row, word) for row, members in enumerate(scores) for word, score in enumerate(members))
+        seen: set[tuple[int, int]] = set()
+        found: set[int] = set()
+        num_looked = 0
+        for _, row, word in ranked:
+            num_looked += not {(row, word - 1), (row, word + 1)} & seen
+            if num_looked > budget:
+                break
+            seen.add((row, word))
+            found |= words_of.get((row, word), set())
+        counts = [len(found & set(range(turn, len(errors), 3))) for turn in range(3)]
+        print(f"cleanlab, {method}: {len(found) / len(errors):.3f} found in the first {budget} places, {counts}")
 
 
 def token_scores(rows: Rows, probabilities: Sequence[np.ndarray], method: str) -> list[list[float]]:
