@@ -47,6 +47,10 @@ sys.stdout.write("offline")
 """
 
 
+ASKED = {f"trust_remote_code={value}" for value in ("", "False", "given.trust_remote_code")}  # never by ourselves
+TRUSTED = {"handler.py": {"trust_remote_code=True"}}  # it lies in the repository whose code it runs
+
+
 def names_of(path: Path) -> Iterator[tuple[int, str]]:
     """Line and name of each imported module, called function and named argument, this also with its value."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -67,17 +71,22 @@ def test_nothing_runs_code_out_of_files(path: Path) -> None:
 
     Remote code runs only where a caller asks for it.
     """
-    forbidden = UNSAFE_MODULES | UNSAFE_CALLS | {f"{name}=" for name in UNSAFE_ARGUMENTS | {"trust_remote_code"}}
-    findings = [f"line {line}: {name}" for line, name in names_of(path) if name in forbidden]
-    assert not findings
+    forbidden = UNSAFE_MODULES | UNSAFE_CALLS | {f"{name}=" for name in UNSAFE_ARGUMENTS}
+    names = list(names_of(path))
+    findings = [f"line {line}: {name}" for line, name in names if name in forbidden]
+    trusted = (
+        {name for _, name in names if name.startswith("trust_remote_code=")} - ASKED - TRUSTED.get(path.name, set())
+    )
+    assert not [*findings, *trusted]
 
 
 def test_the_search_for_unsafe_names_finds_them(tmp_path: Path) -> None:
     path = tmp_path / "bad.py"
     path.write_text(
         "import pickle as p\nfrom dill import x\ntorch.load(f, allow_pickle=True)\nYAML(typ='unsafe')\neval('1')\n"
+        "f(trust_remote_code=True)\n"
     )
-    assert {"pickle", "dill", "torch.load", "allow_pickle=", "typ='unsafe'", "eval"} <= {
+    assert {"pickle", "dill", "torch.load", "allow_pickle=", "typ='unsafe'", "eval", "trust_remote_code=True"} <= {
         name for _, name in names_of(path)
     }
 
