@@ -42,7 +42,8 @@ def corpora_table() -> list[list[str]]:
         if not any((corpus, method) in runs for method in COLUMNS):
             continue
         nesting = ", nested" if facts.is_nested else ""
-        best = max((runs[corpus, method]["f1"] for method in COLUMNS if (corpus, method) in runs), default=None)
+        found = [runs[corpus, method]["f1"] for method in COLUMNS if (corpus, method) in runs]
+        best = max(found) if len(found) > 1 else None
         cells = [cell(runs.get((corpus, method)), best) for method in COLUMNS]
         rows.append([corpus + ("" if facts.is_open else " *"), f"{facts.language}, {facts.field}{nesting}", *cells])
     complete = shared_corpora(runs)
