@@ -2,7 +2,7 @@
 
     python benchmarks/cluster.py MODEL --data test.jsonl --texts 20000 --workers 0 1 2
 
-The texts are those of the data, over and over, in files of 10,000 lines; 0 workers is the same work in this process,
+The texts are those of the data, over and over, in files of 1,000 lines; 0 workers is the same work in this process,
 with one thread as each worker. A rate counts from the first part that is finished, since a run of hours does not feel
 its start; the seconds before it are told. Memory is the largest of any worker when a tenth of the parts is finished,
 and in all.
@@ -24,7 +24,7 @@ from hf_spanner import load_rows
 from hf_spanner.integrations.partitions import parts_of
 from hf_spanner.integrations.ray_data import PartWorker, predict_folder
 
-LINES = 10_000
+LINES = 1_000
 
 
 class Watch:
@@ -32,7 +32,8 @@ class Watch:
 
     def __init__(self, folder: Path, num_parts: int) -> None:
         self.folder, self.num_parts = folder, num_parts
-        self.started, self.first, self.early, self.largest = time.perf_counter(), 0.0, 0, 0
+        self.started, self.first = time.perf_counter(), 0.0
+        self.finished, self.early, self.largest = 0, 0, 0  # parts at that time, and bytes
         self.over = threading.Event()
         self.thread = threading.Thread(target=self.look)
 
@@ -40,7 +41,8 @@ class Watch:
         """Until it is over, keep the time of the first part and the largest memory so far."""
         while not self.over.wait(0.1):
             finished = len(list(self.folder.glob("part-*")))
-            self.first = self.first or (time.perf_counter() if finished else 0.0)
+            if finished and not self.first:
+                self.first, self.finished = time.perf_counter(), finished
             self.largest = max(self.largest, largest_worker())
             if finished <= max(1, self.num_parts // 10):
                 self.early = self.largest
@@ -105,8 +107,7 @@ def measured(model: str, source: Path, output: Path, num_workers: int, num_texts
     ended = time.perf_counter()
     watch.over.set()
     watch.thread.join()
-    answered = num_texts * (len(parts) - max(1, num_workers)) / len(parts)
-    return answered / (ended - watch.first), watch
+    return num_texts * (1 - watch.finished / len(parts)) / (ended - watch.first), watch
 
 
 if __name__ == "__main__":
