@@ -22,8 +22,6 @@ from http.client import HTTPConnection, HTTPException
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
-from urllib.request import urlopen
 
 import numpy as np
 
@@ -80,18 +78,32 @@ def serving(model: str, options: list[str]) -> Iterator[str]:
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     address = f"127.0.0.1:{port}"
     try:
-        while True:
-            try:
-                urlopen(f"http://{address}/ready").close()
-                break
-            except URLError:
-                if process.poll() is not None:
-                    raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}") from None
-                time.sleep(0.2)
+        while not is_ready(address):
+            if process.poll() is not None:
+                raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}")
+            time.sleep(0.2)
         yield address
     finally:
         process.terminate()
         process.wait()
+
+
+def is_ready(address: str) -> bool:
+    """Whether the service would take a request now."""
+    try:
+        return page(address, "/ready")[0] == 200
+    except OSError:
+        return False
+
+
+def page(address: str, path: str) -> tuple[int, str]:
+    """Status and body of a page of the service."""
+    connection = HTTPConnection(address)
+    connection.request("GET", path)
+    response = connection.getresponse()
+    body = response.read().decode()
+    connection.close()
+    return response.status, body
 
 
 def loaded(address: str, texts: list[str], clients: int, seconds: float, warm_up: float) -> Stage:
@@ -124,8 +136,7 @@ def loaded(address: str, texts: list[str], clients: int, seconds: float, warm_up
 
 def numbers(address: str) -> dict[str, float]:
     """The service's own numbers by name."""
-    with urlopen(f"http://{address}/metrics") as page:
-        lines = page.read().decode().splitlines()
+    lines = page(address, "/metrics")[1].splitlines()
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
 
 
