@@ -145,6 +145,7 @@ def onnx_graph(path: Path) -> Graph:
         import onnxruntime
 
     options = onnxruntime.SessionOptions()
+    options.enable_mem_pattern = False  # it would keep a plan for each size of a batch, and few sizes come twice
     options.intra_op_num_threads = torch.get_num_threads()
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     names = [entry.name for entry in session.get_inputs()]

@@ -47,6 +47,7 @@ class SpanNER:
             tokenizer, self.config["window_size"], self.config["window_overlap"], self.config["context_sentences"]
         )
         options = onnxruntime.SessionOptions()
+        options.enable_mem_pattern = False  # it would keep a plan for each size of a batch, and few sizes come twice
         options.intra_op_num_threads = num_threads
         path = folder / facts["files"][0]
         self.session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
