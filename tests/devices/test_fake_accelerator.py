@@ -42,7 +42,8 @@ PREDICTION = {
     "locate_and_label": LSTM
     | {
         "modeling_locate_and_label._proposals": 2,
-        "modeling_locate_and_label.candidate_spans": 4,
+        "modeling_locate_and_label.found_labels": 1,
+        "modeling_locate_and_label.candidate_spans": 2,
     },  # Soft-NMS on the host
     "diffusion_ner": LSTM
     | TABLE
