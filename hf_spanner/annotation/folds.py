@@ -6,6 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 
+def rows_by_document(rows: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+    """Numbers of the rows of each document, in the order of first rows; a row that names none is one of its own."""
+    by_document: dict[tuple[int, Any], list[int]] = defaultdict(list)
+    for number, row in enumerate(rows):
+        name = row.get("document")
+        by_document[(number, None) if name is None else (-1, name)].append(number)
+    return list(by_document.values())
+
+
 def document_folds(rows: Sequence[Mapping[str, Any]], num_folds: int, seed: int) -> list[list[int]]:
     """Numbers of the rows of each fold; documents stay whole, a row that names none is one of its own.
 
@@ -22,13 +31,9 @@ def document_folds(rows: Sequence[Mapping[str, Any]], num_folds: int, seed: int)
     Raises:
         ValueError: If there are fewer documents than folds, or fewer than two folds.
     """
-    by_document: dict[tuple[int, Any], list[int]] = defaultdict(list)
-    for number, row in enumerate(rows):
-        name = row.get("document")
-        by_document[(number, None) if name is None else (-1, name)].append(number)
-    if not 2 <= num_folds <= len(by_document):
-        raise ValueError(f"folds must lie in [2, {len(by_document)}], the number of documents, got {num_folds}")
-    documents = list(by_document.values())
+    documents = rows_by_document(rows)
+    if not 2 <= num_folds <= len(documents):
+        raise ValueError(f"folds must lie in [2, {len(documents)}], the number of documents, got {num_folds}")
     random.Random(seed).shuffle(documents)
     documents.sort(key=len, reverse=True)
     folds: list[list[int]] = [[] for _ in range(num_folds)]

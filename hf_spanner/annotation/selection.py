@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from hf_spanner.annotation.folds import rows_by_document
 from hf_spanner.core.spans import EntityLists
 
 READING = 10  # words that the opening of one more sentence costs beside its own
@@ -91,12 +92,8 @@ def _units(rows: Sequence[Mapping[str, Any]], predictions: EntityLists, whole_do
     num_words = sum(len(row["tokens"]) for row in rows)
     doubts = sum(1.0 - entity["score"] for entities in predictions for entity in entities)
     missed = doubts / num_words if num_words else 0.0
-    members: dict[tuple[int, Any], list[int]] = {}
-    for number, row in enumerate(rows):
-        document = row.get("document") if whole_documents else None
-        members.setdefault((number, None) if document is None else (-1, document), []).append(number)
     units = []
-    for numbers in members.values():
+    for numbers in rows_by_document(rows) if whole_documents else [[number] for number in range(len(rows))]:
         words = [word for number in numbers for word in rows[number]["tokens"]]
         if not words:
             continue
