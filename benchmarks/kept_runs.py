@@ -1,8 +1,10 @@
-"""Predictions that runs leave: a Parquet file for each corpus in `benchmarks/predictions`, described by its README.md.
+"""What runs leave in `benchmarks/predictions`: lines of results, and a Parquet file of predictions for each corpus.
 
 `read_predictions` of the package reads one run of a file by its name, as in `gum.parquet#gum_full-bopn-seed42`.
 """
 
+import gzip
+import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fnmatch import fnmatchcase
@@ -30,6 +32,22 @@ SCHEMA = pa.schema(
 )
 FACTS = ("name", "method", "seed", "split")
 SPAN_COLUMNS = [f"{side}.list.element" for side in ("predicted", "gold")]
+
+
+def kept_results(folder: Path = FOLDER) -> list[dict[str, Any]]:
+    """Facts and scores of all runs, in the order in which they were made."""
+    file = folder / "results.jsonl.gz"
+    if not file.exists():
+        return []
+    return [json.loads(line) for line in gzip.decompress(file.read_bytes()).decode().splitlines()]
+
+
+def add_result(folder: Path, facts: Mapping[str, Any]) -> None:
+    """Add facts and scores of a run, in place of those of one of the same name."""
+    lines = [line for line in kept_results(folder) if run_name(line) != run_name(facts)]
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in [*lines, facts])
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "results.jsonl.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 def run_name(facts: Mapping[str, Any]) -> str:

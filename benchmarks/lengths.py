@@ -1,6 +1,6 @@
 """F1 by the length of entities, from predictions that `quality.py` kept.
 
-    python benchmarks/lengths.py gum_equal-locate_and_label-seed1 --bounds 4 9 15
+    python benchmarks/lengths.py gum_full-locate_and_label-seed42 --bounds 4 9 15
 
 An entity counts where its own length falls, predicted or gold, so that each length has a precision and a recall.
 """

@@ -3,7 +3,7 @@
     python benchmarks/quality.py recipes/boundary_smoothing/conll2003_minilm.yaml --seeds 1 2 3 --baseline
     python benchmarks/quality.py RECIPE --rows benchmarks/equal_budget.json:conll2003 --seeds 1 --name NAME a.b=c ...
 
-Each run adds one line to `results.jsonl` in the output folder and its predictions to the Parquet file of its corpus
+Each run adds one line to `results.jsonl.gz` in the output folder and its predictions to the Parquet file of its corpus
 there, by which its name must begin (README.md of the folder says more). `--splits dev test` does both for the
 development rows too, whose predictions calibration is fitted on. `--scores-only` keeps no predictions: for a variant
 that is tried once. Scores are raw, whatever the recipe's `calibration`;
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from kept_runs import FOLDER, add_run
+from kept_runs import FOLDER, add_result, add_run
 from token_classification import predict_baseline, train_baseline
 from transformers import AutoTokenizer, TrainingArguments, set_seed
 
@@ -141,12 +141,11 @@ def baseline_predictor(recipe: Recipe, rows: Mapping[str, Any], head_learning_ra
 
 
 def add_scores(folder: Path, facts: dict[str, Any], predicted: Sequence, gold: Sequence) -> None:
-    """Add the line of a run to `results.jsonl`: its facts, and its scores to seven digits."""
+    """Add the line of a run to `results.jsonl.gz`: its facts, and its scores to seven digits."""
     scores = {name: rounded(value) for name, value in score_spans(predicted, gold).items()}
     facts = facts | {name: value for name, value in scores.items() if name not in ("reliability", "per_label")}
     facts["f1_by_label"] = {label: rounded(label_scores["f1"]) for label, label_scores in scores["per_label"].items()}
-    with (folder / "results.jsonl").open("a", encoding="utf-8") as file:
-        file.write(json.dumps(facts, ensure_ascii=False) + "\n")
+    add_result(folder, facts)
     shown = ("name", "split", "method", "seed", "overall_f1", "overall_ece", "minutes")
     print({key: round(facts[key], 4) if isinstance(facts[key], float) else facts[key] for key in shown}, flush=True)
 

@@ -1,4 +1,4 @@
-"""Write the tables of results into the pages that show them, from `predictions/results.jsonl` and `speed/*.json`.
+"""Write the tables of results into the pages that show them, from `predictions/results.jsonl.gz` and `speed/*.json`.
 
     python benchmarks/results_tables.py
     python benchmarks/results_tables.py --check     compares only; exit code 1 if a page is stale
@@ -18,7 +18,7 @@ from statistics import mean, median
 from typing import Any
 
 from corpora_tables import corpora_table, small_table
-from kept_runs import file_of_run, run_name
+from kept_runs import file_of_run, kept_results, run_name
 
 from hf_spanner import METHODS, Recipe
 from hf_spanner.analysis.comparison import read_predictions
@@ -27,7 +27,6 @@ from hf_spanner.quickstart import RECIPE as QUICKSTART
 from hf_spanner.training.recipe import plain_yaml
 
 ROOT = Path(__file__).parent.parent
-RESULTS = ROOT / "benchmarks" / "predictions" / "results.jsonl"
 SPEED = ROOT / "benchmarks" / "speed"
 PAGES = sorted(
     [
@@ -89,9 +88,8 @@ def table_text(name: str) -> str:
 @cache
 def runs() -> list[Run]:
     """All runs on test rows, in the order of their names, those of a method one after the other."""
-    lines = [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
     order = [*METHODS, BASELINE]
-    tested = [line for line in lines if line["split"] == "test"]
+    tested = [line for line in kept_results() if line["split"] == "test"]
     return sorted(tested, key=lambda line: (order.index(line["method"]), line["name"], line["seed"]))
 
 

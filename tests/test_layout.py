@@ -33,7 +33,7 @@ FOUNDATION_ARROWS = {"core": set(), "methods": {"core"}, "data": {"core"}, "metr
 NEVER_SHIPPED = ("training", "data", "metrics", "analysis", "calibration", "export", "commands")
 
 MAX_FILE_LINES, MAX_FUNCTION_LINES = 400, 40
-MAX_BYTES = 4 * 2**20  # of all that a clone fetches
+MAX_BYTES = 4_000_000  # of all that a clone fetches
 IMPORT_LINE = re.compile(r"^\s*(from\s+\S+\s+import\b|import\s+\.?\w)")
 
 

@@ -1,6 +1,5 @@
 """Kept predictions: each run of the results is there and gives its scores, and new runs take their place beside it."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -13,16 +12,11 @@ from hf_spanner.metrics.span_ner.scoring import score_spans
 
 FACTS = {"name": "weibo_full", "method": "bopn", "seed": 1, "split": "test"}
 GOLD = [[{"start": 0, "end": 2, "label": "LOC"}], []]
-RESULTS = Path(__file__).parents[2] / "benchmarks" / "predictions" / "results.jsonl"
 
 
 @pytest.fixture
 def kept(benchmark_script: Callable[[str], ModuleType]) -> ModuleType:
     return benchmark_script("kept_runs")
-
-
-def results() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
 
 
 def scored(score: float) -> list[list[dict[str, Any]]]:
@@ -44,6 +38,14 @@ def test_a_run_takes_the_place_of_its_name_and_leaves_the_others(kept: ModuleTyp
     assert [read_predictions(name)[0] for name in names] == [scored(1.0), scored(0.7)]
 
 
+def test_a_line_of_results_takes_the_place_of_its_run_and_leaves_the_others(kept: ModuleType, tmp_path: Path) -> None:
+    assert kept.kept_results(tmp_path) == []
+    dev = FACTS | {"split": "dev", "overall_f1": 0.5}
+    for facts in (FACTS | {"overall_f1": 0.25}, dev, FACTS | {"overall_f1": 0.75}):
+        kept.add_result(tmp_path, facts)
+    assert kept.kept_results(tmp_path) == [dev, FACTS | {"overall_f1": 0.75}]
+
+
 def test_a_pattern_that_fits_nothing_is_refused(kept: ModuleType, tmp_path: Path) -> None:
     kept.add_run(tmp_path, FACTS, scored(0.5), GOLD)
     with pytest.raises(ValueError, match=r"gum\* must fit one of the runs weibo_full-bopn-seed1"):
@@ -51,7 +53,7 @@ def test_a_pattern_that_fits_nothing_is_refused(kept: ModuleType, tmp_path: Path
 
 
 def test_every_kept_run_has_a_line_and_every_run_of_a_whole_corpus_is_kept(kept: ModuleType) -> None:
-    lines = results()
+    lines = kept.kept_results()
     assert len({tuple(line) for line in lines}) == 1, "each line has the same fields in the same order"
     sources = {f"{kept.file_of_run(run)}#{run}": line["name"] for line in lines for run in [kept.run_name(line)]}
     assert len(sources) == len(lines)
@@ -65,7 +67,7 @@ def test_every_kept_run_has_a_line_and_every_run_of_a_whole_corpus_is_kept(kept:
 )
 def test_predictions_give_the_scores_of_the_results(kept: ModuleType, corpus: str) -> None:
     """Scores are kept to six digits, which moves the calibration error by less than 1e-5."""
-    lines = {kept.run_name(line): line for line in results()}
+    lines = {kept.run_name(line): line for line in kept.kept_results()}
     for source in kept.kept_runs([f"{corpus}*"]):
         run = source.partition("#")[2]
         line, scores = lines[run], score_spans(*read_predictions(source))
