@@ -28,6 +28,7 @@ DIMENSIONS = {
     "word_mask": ("batch", "words"),
     "word_shapes": ("batch", "words"),
 }
+ATTENTION_OPSET = 23  # the first in which attention is one node
 EXAMPLE = (["Ana", "met", "Bo", "in", "Oslo"], ["It", "rained"], ["Yes"])  # any words: their number must not matter
 
 
@@ -93,6 +94,7 @@ def write_onnx(graph: CandidateGraph, reader: TextReader, path: Path) -> None:
             output_names=["candidates"],
             dynamo=True,
             verbose=False,
+            opset_version=ATTENTION_OPSET,
         )
     assert program is not None
     program.save(path)

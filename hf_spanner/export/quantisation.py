@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 NUM_RANGE_ROWS = 300  # rows whose values set the ranges of OpenVINO's int8
+QUANTISED = ["Conv", "Gather", "LSTM", "MatMul"]  # with weights; attention has none
 HEAD_INPUTS = ("word_index", "word_mask")  # what depends on these is the head, all else the encoder
 
 
@@ -24,7 +25,9 @@ def quantised_onnx(source: Path, target: Path) -> None:
     with TemporaryDirectory() as folder:
         prepared = Path(folder, "prepared.onnx")
         quant_pre_process(source, prepared, skip_symbolic_shape=True)
-        quantize_dynamic(prepared, target, per_channel=True, weight_type=QuantType.QInt8)
+        quantize_dynamic(
+            prepared, target, per_channel=True, weight_type=QuantType.QInt8, op_types_to_quantize=QUANTISED
+        )
 
 
 def openvino_model(source: Path) -> Any:
