@@ -5,9 +5,8 @@
 
 Each run adds one line to `results.jsonl.gz` in the output folder and its predictions to the Parquet file of its corpus
 there, by which its name must begin (README.md of the folder says more). `--splits dev test` does both for the
-development rows too, whose predictions calibration is fitted on. `--scores-only` keeps no predictions: for a variant
-that is tried once. Scores are raw, whatever the recipe's `calibration`;
-`calibration.py` shows what maps make of them.
+development rows too; then the ECE after the recipe's `calibration`, fitted on them, is told beside that of raw scores.
+`--scores-only` keeps no predictions: for a variant that is tried once. All other scores are raw.
 """
 
 import argparse
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from calibration import Rows, error, fitted, mapped
 from kept_runs import FOLDER, add_result, add_run
 from token_classification import predict_baseline, train_baseline
 from transformers import AutoTokenizer, TrainingArguments, set_seed
@@ -32,6 +32,7 @@ from hf_spanner.methods import trainer_of
 from hf_spanner.metrics.span_ner.scoring import score_spans
 
 NUM_DIGITS = 7
+NOT_KEPT = ("reliability", "per_label", "brier_split")  # of the scores of a run
 SPLITS = {"train": "train", "dev": "validation", "test": "test"}
 PRIVATE = ("training.output_dir", "training.disable_tqdm", "data.", "encoder")
 SHARED_ARGUMENTS = (
@@ -87,12 +88,16 @@ def main() -> None:
                 "overrides": [text for text in arguments.overrides if not text.startswith(PRIVATE)],
                 **environment(),
             }
-            for split, split_predicted in predicted.items():
-                gold = [list(entities) for entities in rows[split]["entities"]]
+            judged = {
+                split: Rows(list(split_predicted), [list(entities) for entities in rows[split]["entities"]])
+                for split, split_predicted in predicted.items()
+            }
+            for split, split_rows in judged.items():
                 split_facts = facts | {"split": split}
                 if not arguments.scores_only:
-                    add_run(arguments.output, split_facts, split_predicted, gold)
-                add_scores(arguments.output, split_facts, split_predicted, gold)
+                    add_run(arguments.output, split_facts, *split_rows)
+                calibrated = calibrated_error(recipe.calibration, judged.get("dev"), split_rows)
+                add_scores(arguments.output, split_facts | {"calibrated_ece": calibrated}, *split_rows)
 
 
 def selected_rows(recipe: Recipe, selection: str | None) -> dict[str, Any]:
@@ -140,10 +145,17 @@ def baseline_predictor(recipe: Recipe, rows: Mapping[str, Any], head_learning_ra
     return lambda judged: predict_baseline(model, tokenizer, judged.to_list())
 
 
+def calibrated_error(kind: str | None, dev: Rows | None, judged: Rows) -> float | None:
+    """ECE after a map of the recipe's kind that is fitted on the dev rows; None where there is none, or for these."""
+    if kind is None or dev is None or judged is dev:
+        return None
+    return rounded(error(mapped(fitted(kind, dev), judged.scored())))
+
+
 def add_scores(folder: Path, facts: dict[str, Any], predicted: Sequence, gold: Sequence) -> None:
     """Add the line of a run to `results.jsonl.gz`: its facts, and its scores to seven digits."""
     scores = {name: rounded(value) for name, value in score_spans(predicted, gold).items()}
-    facts = facts | {name: value for name, value in scores.items() if name not in ("reliability", "per_label")}
+    facts = facts | {name: value for name, value in scores.items() if name not in NOT_KEPT}
     facts["f1_by_label"] = {label: rounded(label_scores["f1"]) for label, label_scores in scores["per_label"].items()}
     add_result(folder, facts)
     shown = ("name", "split", "method", "seed", "overall_f1", "overall_ece", "minutes")

@@ -153,9 +153,10 @@ def runs_table(chosen: Sequence[Run], *, with_method: bool) -> str:
         row = [f"`{first['name']}`", *([first["method"]] if with_method else [])]
         row += [f"{first['rows']['train']:,}", str(epochs(first)), ", ".join(str(run["seed"]) for run in group)]
         row += [percent([run[f"overall_{score}"] for run in group]) for score in ("precision", "recall")]
-        rows.append([*row, f1_text(group), ece_text(group), f"{mean(run['minutes'] for run in group):.0f}"])
-    header = ["run", *(["method"] if with_method else []), "sentences", "epochs", "seeds", "P", "R", "F1", "ECE", "min"]
-    return markdown_table(header, rows)
+        row += [f1_text(group), ece_text(group), calibrated_text(group)]
+        rows.append([*row, f"{mean(run['minutes'] for run in group):.0f}"])
+    facts = ["run", *(["method"] if with_method else []), "sentences", "epochs", "seeds"]
+    return markdown_table([*facts, "P", "R", "F1", "ECE", "calibrated", "min"], rows)
 
 
 def epochs(run: Run) -> int:
@@ -258,6 +259,12 @@ def f1_text(group: Sequence[Run]) -> str:
 def ece_text(group: Sequence[Run]) -> str:
     """Mean calibration error, and each where there are several."""
     return with_each([run["overall_ece"] for run in group], "{:.3f}")
+
+
+def calibrated_text(group: Sequence[Run]) -> str:
+    """The same after calibration, or a dash where no dev rows were kept to fit it on."""
+    errors = [run["calibrated_ece"] for run in group]
+    return "-" if None in errors else with_each(errors, "{:.3f}")
 
 
 def with_each(values: Sequence[float], form: str) -> str:

@@ -14,7 +14,13 @@ def tables(benchmark_script: Callable[[str], ModuleType]) -> ModuleType:
 
 def run(**facts: Any) -> dict[str, Any]:
     facts = {"name": "gum_equal", "method": "bopn", "seed": 1, "recipe": "gum_minilm.yaml", "overrides": []} | facts
-    scores = {"overall_precision": 0.5, "overall_recall": 0.25, "overall_f1": 1 / 3, "overall_ece": 0.05}
+    scores = {
+        "overall_precision": 0.5,
+        "overall_recall": 0.25,
+        "overall_f1": 1 / 3,
+        "overall_ece": 0.05,
+        "calibrated_ece": None,
+    }
     return {"split": "test", "rows": {"train": 1000}, "minutes": 2.4} | scores | facts
 
 
@@ -31,11 +37,12 @@ def test_every_table_is_shown_somewhere(tables: ModuleType) -> None:
 
 def test_seeds_of_a_run_share_a_row_of_means(tables: ModuleType) -> None:
     """The mean of F1 33.3 and 66.7 is 50.0, and the mean of ECE .05 and .15 is .1."""
-    runs = [run(), run(seed=2, overall_f1=2 / 3, overall_ece=0.15), run(method="locate_and_label")]
+    runs = [run(), run(seed=2, overall_f1=2 / 3, overall_ece=0.15)]
+    runs.append(run(method="locate_and_label", calibrated_ece=0.0314))
     lines = tables.runs_table(runs, with_method=True).splitlines()
     assert lines[2:] == [
-        "| `gum_equal` | bopn | 1,000 | 4 | 1, 2 | 50.0 | 25.0 | 50.0 (33.3 66.7) | .100 (.050 .150) | 2 |",
-        "| `gum_equal` | locate_and_label | 1,000 | 4 | 1 | 50.0 | 25.0 | 33.3 | .050 | 2 |",
+        "| `gum_equal` | bopn | 1,000 | 4 | 1, 2 | 50.0 | 25.0 | 50.0 (33.3 66.7) | .100 (.050 .150) | - | 2 |",
+        "| `gum_equal` | locate_and_label | 1,000 | 4 | 1 | 50.0 | 25.0 | 33.3 | .050 | .031 | 2 |",
     ]
 
 
