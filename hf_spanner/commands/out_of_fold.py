@@ -63,7 +63,7 @@ def out_of_fold_predictions(
         path = folder / f"{name}-{number + 1}-of-{num_folds}.json"
         kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         if kept.get("key") != key:
-            ner = _fold_model(recipe, rows, fold, labels, folder / path.stem)
+            ner = fold_model(recipe, rows, fold, labels, folder / path.stem)
             chosen = [rows[place] for place in fold]
             batch_size = recipe.training.per_device_eval_batch_size
             predicted = (
@@ -91,7 +91,7 @@ def _run_key(recipe: Recipe, rows: Sequence[Row], num_folds: int, alternatives: 
     return json.dumps(state, sort_keys=True, default=str)
 
 
-def _fold_model(
+def fold_model(
     recipe: Recipe, rows: Sequence[Row], fold: Sequence[int], labels: Sequence[str], output_dir: Path
 ) -> SpanNERPipeline:
     """A model that is trained on all rows but those of a fold."""

@@ -18,7 +18,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-from hf_spanner import load_rows
+from hf_spanner import SpanNERModel, load_rows
+from hf_spanner.annotation.alternatives import has_alternatives, scored_spans
 from hf_spanner.annotation.selection import selected_units
 from hf_spanner.commands.judging import saved_pipeline
 from hf_spanner.commands.options import (
@@ -48,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     reading = given_reading(given)
     records = chain.from_iterable(input_records(source, reading) for source in given.files)
     rows = [unlabelled_row(record, split_hyphens=config.split_hyphens) for record in records]
+    with_alternatives = has_alternatives(config) and isinstance(ner.model, SpanNERModel)
     answers = predicted_entities(ner, rows, given.batch_size, ner.model.decoding({"threshold": 0.0}))
     predictions = list(tqdm(answers, total=len(rows), unit=" texts", file=sys.stderr))
     labelled: Any = () if given.labelled is None else load_rows(given.labelled)
@@ -55,11 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rows,
         predictions,
         given.number,
+        alternatives=scored_spans(ner, rows, given.batch_size) if with_alternatives else None,
         whole_documents=given.documents,
-        known_words=[word for row in labelled for word in row["tokens"]],
+        labelled=labelled,
     )
     selected = [
-        {**rows[number], "entities": predictions[number], "rank": rank, "expected_errors": round(choice.gain, 4)}
+        {**rows[number], "entities": predictions[number], "rank": rank, "expected_errors": round(choice.errors, 4)}
         for rank, choice in enumerate(choices, start=1)
         for number in choice.rows
     ]
@@ -68,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     write_whole(given.output / "selected.jsonl", lines)
     write_tasks(selected, given.output, given.tasks)
     num_words = sum(len(row["tokens"]) for row in selected)
-    num_expected = sum(choice.gain for choice in choices)
+    num_expected = sum(choice.errors for choice in choices)
     kind = "documents" if given.documents else "texts"
     print(f"{len(choices):,} {kind} of {len(rows):,} texts, {num_words:,} words, {num_expected:.1f} errors expected")
     print(f"chosen texts: {given.output / 'selected.jsonl'}")
@@ -82,7 +85,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--number", type=at_least_one, required=True, help="how many texts, or documents")
     parser.add_argument("--output", type=Path, required=True, help="folder for what is written")
     parser.add_argument("--documents", action="store_true", help="choose whole documents")
-    parser.add_argument("--labelled", help="rows that were labelled before, whose words are worth less")
+    parser.add_argument("--labelled", help="rows that were labelled before; what is in them is worth less")
     parser.add_argument("--batch-size", type=at_least_one, default=32)
     add_task_option(parser)
     add_reader_options(parser)

@@ -37,9 +37,29 @@ def test_repeats_within_a_unit_count_less() -> None:
     """Twice the same sure surface has no doubt; of four words two are repeats of one: m (1 + 1/2 + 1/4 + 1)."""
     rows = [row("no no no yes"), row("x")]
     answers = [[], [entity(0, 1, "A", 0.5)]]
-    by_rows = {choice.rows: choice.gain for choice in selected_units(rows, answers, 2)}
+    by_rows = {choice.rows: choice.errors for choice in selected_units(rows, answers, 2)}
     assert by_rows[0,] == pytest.approx(0.1 * 2.75)
     assert by_rows[1,] == pytest.approx(0.5 + 0.1)
+
+
+def test_spans_that_are_not_found_are_missed_with_their_probability() -> None:
+    """Ana .2 wrong, and .3 that she is an ORG; the other row misses .4, and nothing where no alternative stands."""
+    rows = [row("Ana ran"), row("in Oslo"), row("x y")]
+    answers = [[entity(0, 1, "PER", 0.8)], [], []]
+    spans = [[entity(0, 1, "PER", 0.8), entity(0, 1, "ORG", 0.3)], [entity(1, 2, "LOC", 0.4)], []]
+    choices = selected_units(rows, answers, 3, alternatives=spans)
+    assert [choice.rows for choice in choices] == [(0,), (1,), (2,)]
+    assert [choice.errors for choice in choices] == pytest.approx([0.5, 0.4, 0.0])
+    known = [{"tokens": ["Ana"], "entities": [entity(0, 1, "PER", 1.0), entity(0, 1, "ORG", 1.0)]}]
+    first, second, _ = selected_units(rows, answers, 3, alternatives=spans, labelled=known)
+    assert (first.rows, second.rows, second.errors) == ((1,), (0,), pytest.approx(0.25))
+
+
+def test_the_second_error_of_a_sentence_is_worth_less() -> None:
+    """One sentence of 8 words with errors .5 and .5, two of 2 words with one: 1 / 18 < sqrt(.5) / 12."""
+    rows = [row("a b c d e f g h"), row("k l"), row("m n")]
+    answers = [[entity(0, 1, "A", 0.5), entity(1, 2, "A", 0.5)], [entity(0, 1, "A", 0.5)], [entity(0, 1, "A", 0.5)]]
+    assert [choice.rows for choice in selected_units(rows, answers, 3, alternatives=answers)] == [(1,), (2,), (0,)]
 
 
 def test_long_texts_must_be_worth_their_words() -> None:
@@ -51,7 +71,8 @@ def test_long_texts_must_be_worth_their_words() -> None:
 def test_words_that_were_labelled_are_worth_less() -> None:
     rows = [row("a"), row("b"), row("c")]
     answers = [[], [], [entity(0, 1, "A", 0.5)]]
-    assert [choice.rows for choice in selected_units(rows, answers, 3, known_words=["a"])] == [(2,), (1,), (0,)]
+    known = [{"tokens": ["a"], "entities": []}]
+    assert [choice.rows for choice in selected_units(rows, answers, 3, labelled=known)] == [(2,), (1,), (0,)]
 
 
 def test_documents_are_chosen_as_wholes() -> None:
@@ -69,6 +90,8 @@ def test_nothing_to_choose() -> None:
         selected_units([], [], 0)
     with pytest.raises(ValueError, match="of 1 rows, got 0"):
         selected_units([row("a")], [], 1)
+    with pytest.raises(ValueError, match="alternatives must be of 1 rows, got 0"):
+        selected_units([row("a")], [[]], 1, alternatives=[])
 
 
 def greedy(rows: list[dict[str, Any]], answers: list[Any], number: int) -> list[tuple[int, ...]]:
@@ -82,15 +105,15 @@ def greedy(rows: list[dict[str, Any]], answers: list[Any], number: int) -> list[
         values = {}
         for place in left:
             seen = Counter(chosen)
-            gain = 0.0
+            errors = 0.0
             items: list[tuple[Any, float]] = [(word, missed) for word in rows[place]["tokens"]]
             for one in answers[place]:
                 surface = tuple(rows[place]["tokens"][one["start"] : one["end"]])
                 items.append(((surface, one["label"]), 1 - one["score"]))
             for name, worth in items:
-                gain += worth / 2 ** seen[name]
+                errors += worth / 2 ** seen[name]
                 seen[name] += 1
-            values[place] = gain / (len(rows[place]["tokens"]) + READING)
+            values[place] = errors**0.5 / (len(rows[place]["tokens"]) + READING)
         best = min(left, key=lambda place: (-values[place], place))
         left.remove(best)
         order.append((best,))

@@ -38,7 +38,7 @@ def trained(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
         monkeypatch.setattr(out_of_fold, "predicted_entities", answer)
         monkeypatch.setattr(out_of_fold, "scored_spans", lambda *given: [*answer(*given)[:-1], []])
 
-    monkeypatch.setattr(out_of_fold, "_fold_model", model)
+    monkeypatch.setattr(out_of_fold, "fold_model", model)
     return folds
 
 
