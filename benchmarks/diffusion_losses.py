@@ -114,8 +114,9 @@ def given_gold(model: SpanNERModel, batch: Mapping[str, Tensor], gold: Tensor, l
     for time in (last_time, 0):
         spans = gold[:, None, :, :2].clamp(min=0)
         vectors = model.denoiser(sentence, spans, torch.tensor([time]), is_gold[:, None].long())
-        left, right = (scores.argmax(dim=-1) for scores in model.denoiser.boundaries(sentence, vectors))
-        types = model.denoiser.types(vectors).argmax(dim=-1)
+        scores = model.denoiser.boundaries(sentence, vectors, spans)
+        types = model.denoiser.type_logits(sentence, vectors, *scores).argmax(dim=-1)
+        left, right = (side.argmax(dim=-1) for side in scores)
         hold = (left == gold[..., 0]) & (right == gold[..., 1]) & is_gold
         right_type = (types == gold[..., 2]) & is_gold
         counts[f"given, gold at time {time}: boundaries stay"] = int(hold.sum())

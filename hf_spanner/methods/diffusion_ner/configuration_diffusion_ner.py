@@ -61,6 +61,9 @@ class DiffusionNERConfig(SpanNERConfig):
     # R, farthest distance in words with a score of its own in both pointers, counted from each boundary of the noisy
     # span, so that a pointer knows where its span lies; 0 is none, as in the paper and the official code
     position_range: Annotated[int, Interval(0, 512)] = 0
+    # What the type head reads of a span: its vector, which comes from the `noisy` span (the paper), or also the words
+    # that its pointers point at and those between them, `pointed`; not in the paper
+    type_reading: Literal["noisy", "pointed"] = "noisy"
 
     # Training targets
     num_train_spans: Count = 60  # K in training, noisy spans of a sentence

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from hf_spanner.methods.diffusion_ner.configuration_diffusion_ner import DiffusionNERConfig
-from hf_spanner.methods.diffusion_ner.pointers_diffusion_ner import WordPointer
+from hf_spanner.methods.diffusion_ner.pointers_diffusion_ner import PointedWords, WordPointer
 
 LOWEST = torch.finfo(torch.float32).min
 
@@ -22,6 +22,7 @@ class Sentence(NamedTuple):
         attended: For each layer (B, heads, N, h / heads) keys and values, or None without cross-attention.
         left: (B, N, h) words as the left pointer sees them.
         right: (B, N, h) the same for the right one.
+        words: (B, N, h) words themselves.
     """
 
     word_mask: Tensor
@@ -29,6 +30,7 @@ class Sentence(NamedTuple):
     attended: list[tuple[Tensor, Tensor] | None]
     left: Tensor
     right: Tensor
+    words: Tensor
 
 
 class Denoiser(nn.Module):
@@ -52,6 +54,7 @@ class Denoiser(nn.Module):
         self.time = SinusoidalEmbedding(size, has_mlp=config.has_time_mlp)
         self.left = WordPointer(size, config.position_range)
         self.right = WordPointer(size, config.position_range)
+        self.pointed = PointedWords(size) if config.type_reading == "pointed" else None
         self.types = nn.Sequential(nn.Linear(size, size), nn.GELU(), nn.Linear(size, config.num_labels + 1))
 
     def read(self, words: Tensor, word_mask: Tensor) -> Sentence:
@@ -62,6 +65,7 @@ class Denoiser(nn.Module):
             [cast(SpanEncoderLayer, layer).read(words) for layer in self.layers],
             self.left.words(words),
             self.right.words(words),
+            words,
         )
 
     def forward(self, sentence: Sentence, spans: Tensor, times: Tensor, counts: Tensor | None = None) -> Tensor:
@@ -104,6 +108,12 @@ class Denoiser(nn.Module):
         left = self.left(sentence.left, vectors, spans).masked_fill(is_padding, LOWEST)
         right = self.right(sentence.right, vectors, spans).masked_fill(is_padding, LOWEST)
         return left, right
+
+    def type_logits(self, sentence: Sentence, vectors: Tensor, left: Tensor, right: Tensor) -> Tensor:
+        """(B, R K, C + 1) logits of types, none last, of the (B, R K, h) vectors and the logits of `boundaries`."""
+        if self.pointed is not None:
+            vectors = vectors + self.pointed(sentence.words, left, right)
+        return self.types(vectors)
 
 
 class MeanPooling(nn.Module):

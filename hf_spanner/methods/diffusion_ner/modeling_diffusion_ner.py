@@ -179,8 +179,9 @@ class DiffusionNERModel(SpanNERModel):
         spans = discrete_spans(noisy, lengths, **self.form)[:, None]  # (B, 1, K, 2)
         vectors = self.denoiser(sentence, spans, times)
         left, right = self.denoiser.boundaries(sentence, vectors, spans)
+        types = self.denoiser.type_logits(sentence, vectors, left, right)
         path = [spans[:, 0], pointed(left, right)]
-        return self._output(sentence, path, self.denoiser.types(vectors), left, right, None)
+        return self._output(sentence, path, types, left, right, None)
 
     def _denoised_noise(self, sentence: Sentence, decoding: Mapping[str, Any]) -> DiffusionNEROutput:
         """All steps of DDIM from noise (Algorithm 2); only the last one carries gradients."""
@@ -206,9 +207,8 @@ class DiffusionNERModel(SpanNERModel):
                 noise = normal_numbers(keys, stream, (num_spans, 2)).flatten(1, 2) if eta > 0 else None
                 noisy = ddim_step(noisy, clean, levels[time], levels[later], eta=eta, noise=noise)
                 spans = discrete_spans(noisy, lengths, **self.form)
-        types, left, right = (
-            gathered(row_values, places) for row_values in (self.denoiser.types(vectors), left, right)
-        )
+        types = self.denoiser.type_logits(sentence, vectors, left, right)
+        types, left, right = (gathered(row_values, places) for row_values in (types, left, right))
         span_mask = None if span_mask is None else span_mask.repeat(1, num_draws)
         return self._output(sentence, path, types, left, right, span_mask)
 

@@ -85,6 +85,31 @@ class RelativePositions(nn.Module):
         return table.gather(2, distances.clamp(-self.reach, self.reach) + self.reach)
 
 
+class PointedWords(nn.Module):
+    """What a type is read from beside the noisy span: the words that both pointers point at and those between them.
+
+    With the softmax P_l and P_r of the pointers over words these are three means of words, weighed by P_l(m), by P_r(m)
+    and by P(l <= m <= r) = sum_{l <= m} P_l(l) sum_{r >= m} P_r(r), projected to one vector. The last weights are
+    divided by their sum where it exceeds 1, so a pair in the wrong order has no words between. Not in the paper, whose
+    types are told by vectors of noisy spans.
+
+    Args:
+        size: h.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.project = nn.Linear(3 * size, size)
+
+    def forward(self, words: Tensor, left: Tensor, right: Tensor) -> Tensor:
+        """(B, K, h) of (B, N, h) words and the (B, K, N) logits of both pointers, the lowest number for padding."""
+        left, right = left.softmax(dim=-1), right.softmax(dim=-1)
+        between = left.cumsum(dim=-1) * right.flip(-1).cumsum(dim=-1).flip(-1)
+        between = between / between.sum(dim=-1, keepdim=True).clamp(min=1)
+        means = [shares.to(words.dtype) @ words for shares in (left, right, between)]
+        return self.project(torch.cat(means, dim=-1))
+
+
 class ReducingLayer(nn.Linear):
     """Linear layer whose outputs start at the size of its inputs, so that what reads them learns soon."""
 

@@ -77,6 +77,7 @@ CONFIGURATIONS = [
     {"has_self_attention": False, "has_cross_attention": False},
     {"has_slot_embedding": True},
     {"position_range": 3},
+    {"type_reading": "pointed"},
     {"has_time_mlp": False},
     {"num_decoder_layers": 1},
 ]
@@ -126,7 +127,8 @@ def test_every_parameter_takes_part(config: dict[str, Any]) -> None:
     sentence = module.read(words, mask)
     vectors = module(sentence, spans, torch.tensor([3, 700]))
     left, right = module.boundaries(sentence, vectors, spans)
-    (left.sum() + right.sum() + module.types(vectors).sum()).backward()
+    types = module.type_logits(sentence, vectors, left, right)
+    (left.sum() + right.sum() + types.sum()).backward()
     assert all(parameter.grad is not None for parameter in module.parameters())
 
 

@@ -273,7 +273,7 @@ def test_fresh_noise_changes_later_steps_only(model: SpanNERModel, batch: dict[s
     assert torch.equal(noisy, again)
 
 
-@pytest.mark.parametrize("fields", [{}, {"has_slot_embedding": True}, {"position_range": 3}])
+@pytest.mark.parametrize("fields", [{}, {"has_slot_embedding": True}, {"position_range": 3, "type_reading": "pointed"}])
 def test_equal_noisy_spans_are_computed_once_without_changing_a_score(
     tiny_model: Make, batch: dict[str, Tensor], monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any]
 ) -> None:
