@@ -48,6 +48,7 @@ from hf_spanner.quickstart import RECIPE
 BUDGETS = (50, 100, 186)  # sentences to look at; CoNLL++ changed 186
 FIRST_SHARE = 0.1  # of the entities of a corpus: so many suspects are looked at
 RATES, DRAWS = (0.02, 0.05), (1, 2, 3, 4, 5)  # of errors planted in held-out rows, and their seeds
+SEED = 1  # of models, folds and planted errors
 LOWEST = 0.01  # suspects below it are not written, and their probabilities not judged
 QUIET = (
     "training.use_cpu=true",
@@ -85,8 +86,6 @@ def main() -> None:
         part.add_argument("--rate", type=float, default=0.05)
         part.add_argument("--rows", type=int, default=1000, help="about so many rows, in whole documents")
         part.add_argument("--folds", type=int, default=4)
-        part.add_argument("--seed", type=int, default=1, help="of the models")
-        part.add_argument("--draw", type=int, default=1, help="seed of the planted errors")
     given = parser.parse_args()
     logging.set_verbosity_error()
     given.output.mkdir(parents=True, exist_ok=True)
@@ -166,16 +165,16 @@ def calibration_error(stated: np.ndarray, hits: np.ndarray) -> float:
 def corpus_rows(num_rows: int) -> Rows:
     """The first documents of the quickstart's training rows, about as many rows as asked for."""
     chosen: Rows = []
-    for row in quickstart_recipe(1).data.load()["train"].to_list():
+    for row in quickstart_recipe().data.load()["train"].to_list():
         if len(chosen) >= num_rows and row["document"] != chosen[-1]["document"]:
             break
         chosen.append(row)
     return chosen
 
 
-def quickstart_recipe(seed: int) -> Recipe:
+def quickstart_recipe() -> Recipe:
     """The recipe of the quickstart."""
-    return Recipe.from_yaml(RECIPE, [*QUIET, f"training.seed={seed}"])
+    return Recipe.from_yaml(RECIPE, [*QUIET, f"training.seed={SEED}"])
 
 
 def planted(rows: Rows, rate: float, seed: int) -> tuple[Rows, list[tuple[Key | None, Key]]]:
@@ -214,15 +213,14 @@ def with_entities(rows: Rows, entities: Sequence[set[tuple[int, int, str]]]) -> 
 
 def folds_review(given: argparse.Namespace, rows: Rows) -> Review:
     """A review of planted rows by models out of fold."""
-    name = f"quickstart-{len(rows)}-{given.rate}-draw{given.draw}-seed{given.seed}"
-    recipe = quickstart_recipe(given.seed)
-    predictions = out_of_fold_predictions(recipe, rows, given.folds, given.output, name, alternatives=True)
+    name = f"quickstart-{len(rows)}-{given.rate}"
+    predictions = out_of_fold_predictions(quickstart_recipe(), rows, given.folds, given.output, name, alternatives=True)
     return reviewed(rows, [predictions], policy="nested", floor=FLOOR)
 
 
 def against_planted(given: argparse.Namespace) -> None:
     """Share of planted errors among the first suspects, and whether stated probabilities are true."""
-    rows, errors = planted(corpus_rows(given.rows), given.rate, given.draw)
+    rows, errors = planted(corpus_rows(given.rows), given.rate, SEED)
     num_entities = len(keys(rows))
     budget = round(FIRST_SHARE * num_entities)
     print(f"{len(rows):,} rows, {num_entities:,} entities, {len(errors)} errors, budget {budget}")
@@ -282,10 +280,10 @@ def compare_cleanlab(
     given: argparse.Namespace, rows: Rows, errors: Sequence[tuple[Key | None, Key]], budget: int
 ) -> None:
     """The same budget for cleanlab's ranking of tokens; a token beside one that was looked at costs nothing."""
-    recipe = quickstart_recipe(given.seed)
+    recipe = quickstart_recipe()
     probabilities: list[np.ndarray] = [np.zeros(0)] * len(rows)
-    for number, fold in enumerate(document_folds(rows, given.folds, given.seed)):
-        file = f"tokens-{len(rows)}-{given.rate}-draw{given.draw}-seed{given.seed}-{number + 1}-of-{given.folds}.npz"
+    for number, fold in enumerate(document_folds(rows, given.folds, SEED)):
+        file = f"tokens-{len(rows)}-{given.rate}-{number + 1}-of-{given.folds}.npz"
         training = [row for place, row in enumerate(rows) if place not in set(fold)]
         answers = kept_probabilities(given.output / file, recipe, training, [rows[place] for place in fold])
         for place, answer in zip(fold, answers, strict=True):
@@ -368,7 +366,7 @@ def word_probabilities(model: Any, tokenizer: Any, rows: Rows) -> list[np.ndarra
 def loop(given: argparse.Namespace) -> None:
     """F1 after training on planted errors, on the rows that the first suggestions make of them, and on clean rows."""
     clean = corpus_rows(given.rows)
-    rows, errors = planted(clean, given.rate, given.draw)
+    rows, errors = planted(clean, given.rate, SEED)
     review = folds_review(given, rows)
     budget = round(FIRST_SHARE * len(keys(rows)))
     true = [keys_of(row) for row in clean]
@@ -393,7 +391,7 @@ def loop(given: argparse.Namespace) -> None:
 
 def trained_score(given: argparse.Namespace, rows: Rows) -> float:
     """Test F1 of a model that is trained on some rows; its answers are kept in the folder."""
-    recipe = quickstart_recipe(given.seed)
+    recipe = quickstart_recipe()
     test = recipe.data.load()["test"].to_list()
     digest = hashlib.sha256(json.dumps([row["entities"] for row in rows]).encode()).hexdigest()[:12]
 
@@ -401,7 +399,7 @@ def trained_score(given: argparse.Namespace, rows: Rows) -> float:
         ner = fold_model(recipe, rows, [], label_set(rows), given.output / "model")
         return list(predicted_entities(ner, test, recipe.training.per_device_eval_batch_size))
 
-    found = kept_answer(given.output / f"loop-{len(rows)}-{given.seed}-{digest}.json", answers)
+    found = kept_answer(given.output / f"loop-{len(rows)}-{digest}.json", answers)
     return score_spans(found, [row["entities"] for row in test])["overall_f1"]
 
 
