@@ -64,6 +64,9 @@ class DiffusionNERConfig(SpanNERConfig):
     # What the type head reads of a span: its vector, which comes from the `noisy` span (the paper), or also the words
     # that its pointers point at and those between them, `pointed`; not in the paper
     type_reading: Literal["noisy", "pointed"] = "noisy"
+    # Whether the right pointer reads the word that the left one points at and, with a `position_range`, scores the
+    # distance from it, so that both point at one entity; not in the paper, where they know nothing of each other
+    right_reads_left: bool = False
 
     # Training targets
     num_train_spans: Count = 60  # K in training, noisy spans of a sentence

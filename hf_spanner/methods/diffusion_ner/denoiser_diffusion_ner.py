@@ -53,7 +53,8 @@ class Denoiser(nn.Module):
         self.slots = SinusoidalEmbedding(size, has_mlp=True) if config.has_slot_embedding else None
         self.time = SinusoidalEmbedding(size, has_mlp=config.has_time_mlp)
         self.left = WordPointer(size, config.position_range)
-        self.right = WordPointer(size, config.position_range)
+        self.right = WordPointer(size, config.position_range, has_left=config.right_reads_left)
+        self.left_word = nn.Linear(size, size, bias=False) if config.right_reads_left else None
         self.pointed = PointedWords(size) if config.type_reading == "pointed" else None
         self.types = nn.Sequential(nn.Linear(size, size), nn.GELU(), nn.Linear(size, config.num_labels + 1))
 
@@ -95,6 +96,9 @@ class Denoiser(nn.Module):
     def boundaries(self, sentence: Sentence, vectors: Tensor, spans: Tensor) -> tuple[Tensor, Tensor]:
         """Logits of each word as left and as right boundary.
 
+        The right pointer may read the mean of the words under the softmax of the left one, and count distances from the
+        likeliest of them.
+
         Args:
             sentence: What `read` gave.
             vectors: (B, R K, h) of the noisy spans.
@@ -106,6 +110,9 @@ class Denoiser(nn.Module):
         is_padding = ~sentence.word_mask[:, None]
         spans = spans.flatten(1, 2)  # (B, R K, 2)
         left = self.left(sentence.left, vectors, spans).masked_fill(is_padding, LOWEST)
+        if self.left_word is not None:
+            vectors = vectors + self.left_word(left.softmax(dim=-1).to(vectors.dtype) @ sentence.words)
+            spans = torch.cat([spans, left.argmax(dim=-1, keepdim=True)], dim=-1)  # (B, R K, 3)
         right = self.right(sentence.right, vectors, spans).masked_fill(is_padding, LOWEST)
         return left, right
 

@@ -22,13 +22,15 @@ class WordPointer(nn.Module):
     Args:
         size: h.
         position_range: R; 0 is none.
+        has_left: Distances are also counted from a third word, where the left pointer points.
     """
 
-    def __init__(self, size: int, position_range: int) -> None:
+    def __init__(self, size: int, position_range: int, *, has_left: bool = False) -> None:
         super().__init__()
         has_positions = position_range > 0
         self.from_first = RelativePositions(size, position_range) if has_positions else None
         self.from_last = RelativePositions(size, position_range) if has_positions else None
+        self.from_left = RelativePositions(size, position_range) if has_positions and has_left else None
         self.words = nn.Linear(size, size)
         self.spans = nn.Linear(size, size, bias=False)  # the words' layer has the bias
         self.output = PointerOutput(size, 1)
@@ -39,13 +41,14 @@ class WordPointer(nn.Module):
         Args:
             words: (B, N, h), projected.
             vectors: (B, K, h) of the noisy spans.
-            spans: (B, K, 2) long, their first and last words.
+            spans: (B, K, 2) long, their first and last words, or (B, K, 3), then where the left pointer points.
 
         Returns:
             (B, K, N) float32.
         """
         scores = self.output(words, self.spans(vectors))
-        for positions, places in zip((self.from_first, self.from_last), spans.unbind(dim=-1), strict=True):
+        parts = (self.from_first, self.from_last, self.from_left)
+        for positions, places in zip(parts, spans.unbind(dim=-1), strict=False):
             if positions is not None:
                 scores = scores + positions(vectors, places, words.shape[1])
         return scores

@@ -32,7 +32,7 @@ FACTS = MethodFacts(
         "feedforward_size": 32,
         "boundary_loss": "nll",  # it learns soonest
     },
-    every_part={"position_range": 3, "type_reading": "pointed"},
+    every_part={"position_range": 3, "type_reading": "pointed", "right_reads_left": True},
     talkative={"phi": 0.0},
     short_training={"freeze_encoder_epochs": 0.0},
     none_bias="denoiser.types.2.bias",

@@ -78,6 +78,8 @@ CONFIGURATIONS = [
     {"has_slot_embedding": True},
     {"position_range": 3},
     {"type_reading": "pointed"},
+    {"right_reads_left": True},
+    {"right_reads_left": True, "position_range": 3},
     {"has_time_mlp": False},
     {"num_decoder_layers": 1},
 ]
@@ -132,14 +134,60 @@ def test_every_parameter_takes_part(config: dict[str, Any]) -> None:
     assert all(parameter.grad is not None for parameter in module.parameters())
 
 
+@pytest.mark.parametrize("reach", [0, 3])
+def test_the_right_pointer_reads_the_word_of_the_left_one(reach: int) -> None:
+    """The twin takes each span by itself: it adds W sum_m P_l(m) H[m] to its vector, then scores word by word.
+
+    Distances are counted from first and last word of the noisy span and from the likeliest word of the left pointer.
+    """
+    module = denoiser(right_reads_left=True, position_range=reach)
+    words, mask, spans = inputs()
+    sentence = module.read(words, mask)
+    vectors = vectors_of(module, spans, words, mask)
+    left, right = module.boundaries(sentence, vectors, spans)
+    pointer = module.right
+    for row in range(2):
+        for span in range(5):
+            shares = left[row, span].softmax(dim=-1)
+            mean = sum(share * word for share, word in zip(shares, words[row], strict=True))
+            vector = vectors[row, span] + module.left_word.weight @ mean
+            origins = [*spans[row, 0, span].tolist(), left[row, span].argmax().item()]
+            for place, word in enumerate(words[row]):
+                score = pointer.output.bias[0] + pointer.output.weight[0] @ (
+                    (pointer.words(word) + pointer.spans(vector)).relu()
+                )
+                if reach:
+                    parts = [pointer.from_first, pointer.from_last, pointer.from_left]
+                    tables = [part.expand(part.reduce(vector)) for part in parts]
+                    score = score + sum(
+                        table[max(-reach, min(reach, place - origin)) + reach]
+                        for table, origin in zip(tables, origins, strict=True)
+                    )
+                torch.testing.assert_close(right[row, span, place], score, atol=1e-3, rtol=1e-4)
+
+
+def test_loss_of_the_right_boundary_teaches_the_left_pointer_only_where_it_is_read() -> None:
+    """The gradient goes through the mean of words under the left pointer's softmax."""
+    words, mask, spans = inputs()
+    for reads_left in (False, True):
+        module = denoiser(right_reads_left=reads_left)
+        sentence = module.read(words, mask)
+        _, right = module.boundaries(sentence, vectors_of(module, spans, words, mask), spans)
+        right.logsumexp(dim=-1).sum().backward()
+        gradient = module.left.output.weight.grad
+        assert reads_left == (gradient is not None and bool(gradient.any()))
+
+
 def test_padding_of_words_changes_no_vector_and_gets_the_lowest_logit() -> None:
-    module = denoiser()
+    module = denoiser(right_reads_left=True, position_range=3)
     words, mask, spans = inputs()
     padded_words, padded_mask = nn.functional.pad(words, (0, 0, 0, 3), value=9.0), nn.functional.pad(mask, (0, 3))
     vectors = vectors_of(module, spans, words, mask)
     torch.testing.assert_close(vectors_of(module, spans, padded_words, padded_mask), vectors, atol=1e-5, rtol=1e-5)
     sentence = module.read(padded_words, padded_mask)
-    for scores in module.boundaries(sentence, vectors, spans):
+    alone = module.boundaries(module.read(words, mask), vectors, spans)
+    for scores, unpadded in zip(module.boundaries(sentence, vectors, spans), alone, strict=True):
+        torch.testing.assert_close(scores[..., :7], unpadded, atol=1e-4, rtol=1e-4)
         assert (scores[..., 7:] == torch.finfo(torch.float32).min).all()
         assert scores[..., :7].abs().max() < 1e4
 

@@ -273,7 +273,10 @@ def test_fresh_noise_changes_later_steps_only(model: SpanNERModel, batch: dict[s
     assert torch.equal(noisy, again)
 
 
-@pytest.mark.parametrize("fields", [{}, {"has_slot_embedding": True}, {"position_range": 3, "type_reading": "pointed"}])
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"has_slot_embedding": True}, {"position_range": 3, "type_reading": "pointed", "right_reads_left": True}],
+)
 def test_equal_noisy_spans_are_computed_once_without_changing_a_score(
     tiny_model: Make, batch: dict[str, Tensor], monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any]
 ) -> None:
@@ -291,7 +294,7 @@ def test_equal_noisy_spans_are_computed_once_without_changing_a_score(
     real = expected.span_mask
     assert torch.equal(real, output.span_mask)
     for name in ("logits", "left", "right"):
-        torch.testing.assert_close(getattr(output, name)[real], getattr(expected, name)[real], atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(getattr(output, name)[real], getattr(expected, name)[real], atol=1e-3, rtol=1e-4)
     assert torch.equal(output.path.transpose(1, 2)[real], expected.path.transpose(1, 2)[real])
 
 
