@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 NUM_RANGE_ROWS = 300  # rows whose values set the ranges of OpenVINO's int8
-QUANTISED = ["Conv", "Gather", "LSTM", "MatMul"]  # with weights; attention has none
+QUANTISED = ["Gather", "LSTM", "MatMul"]  # attention has no weights, and convolutions would be slower
 HEAD_INPUTS = ("word_index", "word_mask")  # what depends on these is the head, all else the encoder
 
 
