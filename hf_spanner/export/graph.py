@@ -12,12 +12,14 @@ from hf_spanner.core.modeling_span_ner import SpanNERModel
 from hf_spanner.core.prediction import TextReader
 from hf_spanner.export.head_bopn import BOPNHead
 from hf_spanner.export.head_boundary_smoothing import BoundarySmoothingHead
+from hf_spanner.export.head_diffusion_ner import DiffusionNERHead
 from hf_spanner.export.head_locate_and_label import LocateAndLabelHead
 from hf_spanner.export.recurrence import GraphLSTM
 
 HEADS = {
     "bopn": BOPNHead,
     "boundary_smoothing": BoundarySmoothingHead,
+    "diffusion_ner": DiffusionNERHead,
     "locate_and_label": LocateAndLabelHead,
 }
 # What the first two dimensions of each input are; all of them are free in the graph.
