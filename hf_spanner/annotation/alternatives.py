@@ -67,6 +67,8 @@ def of_all_spans(output: Any) -> Tensor:
 def of_proposals(output: Any) -> Tensor:
     """(B, K, 4) packed: each proposal with each label of at least the floor, for an output of Locate and Label."""
     scores = output.class_logits.softmax(dim=-1, dtype=torch.float32)[:, :-1]  # (P, C)
+    if output.trust is not None:
+        scores = scores * output.trust[:, None]
     kept = scores >= FLOOR
     place, labels = kept.nonzero(as_tuple=True)  # (Q,)
     sentence, starts, ends = output.proposals[place].unbind(dim=-1)

@@ -22,20 +22,21 @@ class LocateAndLabelHead(nn.Module):
 
     The table of maxima has as many rows as the longest window needs, and seeds that do not fit are illegal ones, so
     that nothing depends on the number of words. A proposal that several seeds are moved onto is given out once for each
-    of them, with one score.
+    of them; the highest score is the one that counts.
 
     Args:
         model: The model.
-        decoding: `filter_threshold` acts here.
+        decoding: `filter_threshold` and `confidence` act here.
     """
 
-    fixed = ("filter_threshold",)
+    fixed = ("filter_threshold", "confidence")
     runs_alone = False  # Soft-NMS follows the graph, which the runner does not know
 
     def __init__(self, model: SpanNERModel, decoding: Mapping[str, Any]) -> None:
         super().__init__()
         self.model = cast(LocateAndLabelModel, model)
         self.threshold = decoding["filter_threshold"]
+        self.weighs_filter = self.model.weighs_filter(decoding)
         self.num_levels = cast(int, model.config.window_size).bit_length()  # a word has a token at least
 
     def forward(self, words: Tensor, word_mask: Tensor) -> tuple[Tensor, ...]:
@@ -58,6 +59,8 @@ class LocateAndLabelHead(nn.Module):
         proposals = torch.cat([found[0][:, None], moved[found]], dim=1)  # (P, 3)
         class_logits = model._class_logits(words, maxima, proposals)
         places, labels, scores = found_labels(class_logits, multi_label=model.config.multi_label)
+        if self.weighs_filter:
+            scores = scores * logits[found].float().sigmoid()[places]
         return (*proposals[places].unbind(dim=1), labels, scores)
 
 

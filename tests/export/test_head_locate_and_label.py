@@ -12,7 +12,13 @@ from hf_spanner.methods.locate_and_label.span_pooling_locate_and_label import po
 
 @pytest.mark.parametrize(
     "fields",
-    [{}, {"use_filter": False}, {"multi_label": True}, {"use_regressor": False, "seed_lengths": [1, 2, 5, 12]}],
+    [
+        {},
+        {"confidence": "product"},
+        {"use_filter": False, "confidence": "product"},
+        {"multi_label": True},
+        {"use_regressor": False, "seed_lengths": [1, 2, 5, 12]},
+    ],
 )
 def test_the_head_gives_the_classified_proposals_of_the_model(
     fields: dict[str, Any], tiny_model: Callable[..., SpanNERModel]

@@ -1,7 +1,7 @@
 """Configuration of Locate and Label."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import numpy as np
 
@@ -50,6 +50,7 @@ class LocateAndLabelConfig(SpanNERConfig):
         "nms_iou",
         "nms_decay",
         "nms_threshold",
+        "confidence",
     )
 
     # Words
@@ -85,6 +86,9 @@ class LocateAndLabelConfig(SpanNERConfig):
     nms_iou: Probability = 0.7  # k; a span decays by each better one that it overlaps at least this much
     nms_decay: Probability = 0.8  # u, the factor of the decay
     nms_threshold: Probability = 0.5  # delta; spans whose decayed score is not above it are dropped
+    # Score of a span: the classifier's probability of its `class` (the paper), or its `product` with the filter's
+    # probability of the seed, which is nearer to the truth; without a filter it is the first
+    confidence: Literal["class", "product"] = "class"
 
     def __post_init__(self, **kwargs: Any) -> None:
         """Check every range, and keep the lengths as the list that a file holds."""
@@ -98,7 +102,8 @@ class LocateAndLabelConfig(SpanNERConfig):
 
     def sifted(self, candidates: np.ndarray, decoding: Mapping[str, Any]) -> np.ndarray:
         """The proposals that Soft-NMS leaves, each once."""
-        spans = {(start, end): Span(int(start), int(end), int(label), score) for start, end, label, score in candidates}
+        ordered = candidates[np.argsort(candidates[:, 3], kind="stable")]  # of equal spans the likeliest stays
+        spans = {(start, end): Span(int(start), int(end), int(label), score) for start, end, label, score in ordered}
         if not self.use_soft_nms or not spans:
             return candidates
         kept = after_soft_nms(list(spans.values()), decoding, cast(dict[int, str], self.id2label))

@@ -58,6 +58,7 @@ class LocateAndLabelOutput(SpanNEROutput):
         proposals: (P, 3) long, (sentence, start, end) of moved seeds that passed the filter; in a training step of all
             moved spans of the sample, also those that a move has made illegal.
         class_logits: (P, C + 1), none last; with `multi_label` (P, C), the log-odds of each label.
+        trust: (P,) float32, what the classifier's probabilities are multiplied by; None: 1.
         sample: The spans that the loss is taken on; None except in a training step.
     """
 
@@ -68,6 +69,7 @@ class LocateAndLabelOutput(SpanNEROutput):
     offsets: Tensor = None  # type: ignore[assignment]
     proposals: Tensor = None  # type: ignore[assignment]
     class_logits: Tensor = None  # type: ignore[assignment]
+    trust: Tensor | None = None
     sample: SampledSpans | None = None
 
 
@@ -107,7 +109,8 @@ class LocateAndLabelModel(SpanNERModel):
         output = LocateAndLabelOutput(
             logits=logits, word_mask=word_mask, words=words, maxima=maxima, seeds=seeds, offsets=offsets
         )
-        output.proposals = self._proposals(output, decoding["filter_threshold"])
+        output.proposals, trust = self._proposals(output, decoding["filter_threshold"])
+        output.trust = trust if self.weighs_filter(decoding) else None
         output.class_logits = self._class_logits(words, maxima, output.proposals)
         return output
 
@@ -179,10 +182,12 @@ class LocateAndLabelModel(SpanNERModel):
     def candidate_spans(self, output: LocateAndLabelOutput, decoding: Mapping[str, Any]) -> Tensor:
         """(B, K, 4) packed: classified proposals that Soft-NMS leaves, with equal ones merged.
 
-        The score is the classifier's probability. Its decay by Soft-NMS drops and orders: of spans that clash under
-        `overlap`, those stay whose decayed score is higher.
+        The score is the classifier's probability, with `confidence: product` times the filter's. Its decay by Soft-NMS
+        drops and orders: of spans that clash under `overlap`, those stay whose decayed score is higher.
         """
         places, labels, values = found_labels(output.class_logits, multi_label=self.config.multi_label)
+        if output.trust is not None:
+            values = values * output.trust[places]
         table = torch.cat([output.proposals[places], labels[:, None]], dim=1).cpu().numpy()  # (E, 4)
         scores = values.detach().cpu().numpy()  # (E,)
         bounds = np.searchsorted(table[:, 0], np.arange(len(output.word_mask) + 1))
@@ -265,15 +270,25 @@ class LocateAndLabelModel(SpanNERModel):
             offsets = self.regressor(pooled, before, after, *places)
         return logits, offsets
 
-    def _proposals(self, output: LocateAndLabelOutput, threshold: float) -> Tensor:
-        """(P, 3) long: moved seeds that pass the filter, each once, ordered by sentence."""
+    def weighs_filter(self, decoding: Mapping[str, Any]) -> bool:
+        """Whether the filter's probability is a factor of the score."""
+        return decoding["confidence"] == "product" and self.filter is not None
+
+    def _proposals(self, output: LocateAndLabelOutput, threshold: float) -> tuple[Tensor, Tensor]:
+        """(P, 3) long, moved seeds that pass the filter, each once, ordered by sentence, and (P,) float32.
+
+        The numbers are the filter's probabilities, the largest where several seeds are moved onto one span.
+        """
         assert output.seeds is not None
         word_mask = output.word_mask
         sentence = torch.arange(len(word_mask), device=word_mask.device)[:, None]  # (B, 1)
         moved = moved_spans(output.seeds, output.offsets, word_lengths(word_mask)[:, None])  # (B, K, 2)
         is_legal = is_legal_span(sentence, output.seeds, word_mask) & is_legal_span(sentence, moved, word_mask)
         places = (self._passes_filter(output.logits, threshold) & is_legal).nonzero(as_tuple=True)  # (P,) each
-        return torch.cat([places[0][:, None], moved[places]], dim=1).unique(dim=0)
+        passed = torch.cat([places[0][:, None], moved[places]], dim=1)
+        proposals, place = passed.unique(dim=0, return_inverse=True)
+        scores = output.logits[places].float().sigmoid()
+        return proposals, scores.new_zeros(len(proposals)).scatter_reduce(0, place, scores, "amax")
 
     def _class_logits(self, words: Tensor, maxima: Tensor, proposals: Tensor) -> Tensor:
         """(P, C + 1) of (P, 3) spans; an empty span counts as one word, its value is for the caller to mask."""

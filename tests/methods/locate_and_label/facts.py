@@ -18,7 +18,7 @@ def perfect_scores(model: Any, words: Tensor, word_mask: Tensor, labels: Tensor)
     is_positive = pairs.iou > model.config.positive_iou
     output.logits = torch.where(is_positive, SURE, -SURE)
     output.offsets = torch.where(is_positive[..., None], pairs.gold - seeds, 0).float()
-    output.proposals = model._proposals(output, model.config.filter_threshold)
+    output.proposals, _ = model._proposals(output, model.config.filter_threshold)
     labels_of: dict[tuple[int, ...], list[int]] = {}
     for row, spans in enumerate(labels.tolist()):
         for start, end, label in spans:
