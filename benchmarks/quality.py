@@ -1,7 +1,7 @@
 """Train a recipe (and a token-classification baseline at the same budget), score the test rows, keep the predictions.
 
     python benchmarks/quality.py recipes/boundary_smoothing/conll2003_minilm.yaml --seeds 1 2 3 --baseline
-    python benchmarks/quality.py RECIPE --rows benchmarks/equal_budget.json:conll2003 --seeds 1 --name NAME a.b=c ...
+    python benchmarks/quality.py RECIPE --rows benchmarks/equal_budget.json.gz:conll2003 --seeds 1 --name NAME a.b=c ...
 
 Each run adds one line to `results.jsonl.gz` in the output folder and its predictions to the Parquet file of its corpus
 there, by which its name must begin (README.md of the folder says more). `--splits dev test` does both for the
@@ -10,6 +10,7 @@ development rows too; then the ECE after the recipe's `calibration`, fitted on t
 """
 
 import argparse
+import gzip
 import json
 import platform
 import time
@@ -57,7 +58,7 @@ def main() -> None:
     parser.add_argument("recipe")
     parser.add_argument("overrides", nargs="*", help="settings such as model.smoothing_epsilon=0.2")
     parser.add_argument("--seeds", nargs="+", type=int, default=[42])
-    parser.add_argument("--rows", help="FILE:KEY, row numbers of each split")
+    parser.add_argument("--rows", help="FILE.json.gz:KEY, row numbers of each split")
     parser.add_argument("--train-every", type=int, default=1, metavar="N", help="train on every Nth row only")
     parser.add_argument("--name", help="CORPUS_BUDGET, such as gum_full; the recipe's by default")
     parser.add_argument("--baseline", action="store_true", help="also train a token classifier")
@@ -106,7 +107,7 @@ def selected_rows(recipe: Recipe, selection: str | None) -> dict[str, Any]:
     if selection is None:
         return rows
     path, _, key = selection.rpartition(":")
-    numbers = json.loads(Path(path).read_text(encoding="utf-8"))[key]
+    numbers = json.loads(gzip.decompress(Path(path).read_bytes()))[key]
     chosen = {split: numbers.get(SPLITS[split]) for split in rows}
     return {
         split: rows[split].select(chosen[split]) if isinstance(chosen[split], list) else rows[split] for split in rows

@@ -16,7 +16,6 @@ is trained leaves its answers in `--output`, so a run that was cut goes on.
 import argparse
 import hashlib
 import json
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.util import find_spec
@@ -34,9 +33,11 @@ from transformers.utils import logging
 
 from hf_spanner import Recipe, load_rows
 from hf_spanner.analysis.comparison import read_predictions
-from hf_spanner.annotation.alternatives import FLOOR
+from hf_spanner.annotation.alternatives import FLOOR, scored_spans
 from hf_spanner.annotation.folds import document_folds
+from hf_spanner.annotation.slips import planted, planted_places
 from hf_spanner.annotation.suspects import Review, Suspect, reviewed
+from hf_spanner.commands.judging import saved_pipeline
 from hf_spanner.commands.out_of_fold import fold_model, out_of_fold_predictions
 from hf_spanner.core.spans import EntityLists
 from hf_spanner.data.predicted import predicted_entities
@@ -80,6 +81,9 @@ def main() -> None:
     held_out = parts.add_parser("held-out")
     held_out.set_defaults(run=against_held_out)
     held_out.add_argument("corpus", choices=HELD_OUT)
+    held_out.add_argument(
+        "--models", nargs="*", default=[], help="saved ones, asked of all spans in place of kept runs"
+    )
     for name, run in (("planted", against_planted), ("loop", loop)):
         part = parts.add_parser(name)
         part.set_defaults(run=run)
@@ -177,35 +181,6 @@ def quickstart_recipe() -> Recipe:
     return Recipe.from_yaml(RECIPE, [*QUIET, f"training.seed={SEED}"])
 
 
-def planted(rows: Rows, rate: float, seed: int) -> tuple[Rows, list[tuple[Key | None, Key]]]:
-    """Rows with errors, and for each the wrong entity (None where it was dropped) and the true one.
-
-    A random share of the entities is changed: in turn another label, a start or an end moved by one word, and nothing
-    left. A change that would give an entity that is there is drawn again.
-    """
-    generator = random.Random(seed)
-    labels = label_set(rows)
-    entities = [keys_of(row) for row in rows]
-    places = [(number, key) for number, members in enumerate(entities) for key in sorted(members)]
-    chosen = generator.sample(places, round(rate * len(places)))
-    errors: list[tuple[Key | None, Key]] = []
-    for turn, (number, (start, end, label)) in enumerate(chosen):
-        present = entities[number]
-        present.discard((start, end, label))
-        if turn % 3 == 2:
-            errors.append((None, (number, start, end, label)))
-            continue
-        options = [(start, end, other) for other in labels if other != label]
-        if turn % 3 == 1:
-            moved = [(start - 1, end), (start + 1, end), (start, end - 1), (start, end + 1)]
-            options = [(*s, label) for s in moved if 0 <= s[0] < s[1] <= len(rows[number]["tokens"])] or options
-        options = [option for option in options if option not in present]
-        wrong = generator.choice(options)
-        present.add(wrong)
-        errors.append(((number, *wrong), (number, start, end, label)))
-    return with_entities(rows, entities), errors
-
-
 def with_entities(rows: Rows, entities: Sequence[set[tuple[int, int, str]]]) -> Rows:
     """The rows with other entities."""
     return [{**row, "entities": sorted_entities(members)} for row, members in zip(rows, entities, strict=True)]
@@ -232,21 +207,11 @@ def against_planted(given: argparse.Namespace) -> None:
 
 def print_found(review: Review, errors: Sequence[tuple[Key | None, Key]], budget: int) -> None:
     """What is found in the first suspects, and the calibration of all."""
-    places = planted_places(review.suspects, errors)
+    places = planted_places([suspect.place for suspect in review.suspects], errors)
     true = {key for _, key in errors}
     exact = sum((suspect.row, *(suspect.suggested or ())) in true for suspect in review.suspects[:budget])
     print(f"review: {shares(set(places[:budget]) - {None}, errors)}; the suggestion is the true entity: {exact}")
     print("  ", calibration_line(review, [place is not None for place in places]))
-
-
-def planted_places(suspects: Sequence[Suspect], errors: Sequence[tuple[Key | None, Key]]) -> list[int | None]:
-    """For each suspect the number of the planted error that it names, by the wrong entity or by the true one."""
-    wrong_by = {key: place for place, (key, _) in enumerate(errors) if key is not None}
-    true_by = {key: place for place, (_, key) in enumerate(errors)}
-    return [
-        wrong_by.get((suspect.row, *(suspect.annotated or ())), true_by.get((suspect.row, *(suspect.suggested or ()))))
-        for suspect in suspects
-    ]
 
 
 def shares(found: set[Any], errors: Sequence[Any]) -> str:
@@ -259,15 +224,17 @@ def against_held_out(given: argparse.Namespace) -> None:
     """The same for rows that models have not seen, whose training rows are clean; means over the draws."""
     files, runs, policy = HELD_OUT[given.corpus]
     rows = [row for path in files.values() for row in load_rows(path).to_list()]
-    kept = kept_predictions(runs, list(files))
+    kept, floor = kept_predictions(runs, list(files)), None
+    if given.models:
+        kept, floor = {model: scored_spans(saved_pipeline(model), rows, 32) for model in given.models}, FLOOR
     print(f"{given.corpus}: {len(rows):,} rows, {len(keys(rows)):,} entities, draws {DRAWS}")
-    for methods in [*([method] for method in KEPT), KEPT]:
+    for methods in [*([method] for method in kept), list(kept)][: len(kept) + (len(kept) > 1)]:
         for rate in RATES:
             results = []
             for draw in DRAWS:
                 changed, errors = planted(rows, rate, draw)
-                review = reviewed(changed, [kept[method] for method in methods], policy=policy)
-                places = planted_places(review.suspects, errors)
+                review = reviewed(changed, [kept[method] for method in methods], policy=policy, floor=floor)
+                places = planted_places([suspect.place for suspect in review.suspects], errors)
                 first = {place for place in places[: round(FIRST_SHARE * len(keys(changed)))] if place is not None}
                 stated = np.array([suspect.probability for suspect in review.suspects])
                 error = calibration_error(stated, np.array([place is not None for place in places]))

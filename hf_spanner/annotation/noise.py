@@ -13,7 +13,7 @@ SURE_SHARE = 0.1  # of all suggestions, those of the highest scores show how oft
 MIN_SUGGESTIONS = 50  # fewer say too little: their scores are taken as they are; at least so many are the surest
 USUAL_RATE = 0.05  # the rate where there are too few to estimate one
 RATES = (1e-4, 0.5)
-SLOPES, INTERCEPTS, ADDED_LOG_ODDS = (0.01, 20.0), (-20.0, 20.0), (-12.0, -1.0)
+SLOPES, INTERCEPTS = (0.01, 20.0), (-20.0, 20.0)
 
 
 class LabelNoise(NamedTuple):
@@ -99,36 +99,6 @@ def fitted_rate(scores: np.ndarray, found: np.ndarray) -> float:
     sure = np.argsort(-scores, kind="stable")[:num_sure]
     num_missing = num_sure - int(found[sure].sum())
     return float(np.clip((num_missing + 1) / (num_sure + 2), *RATES))
-
-
-def altered_share(scores: np.ndarray, found: np.ndarray, annotated_scores: np.ndarray, rate: float) -> float:
-    """The share of annotated entities that models, by the scores of all spans, take for none.
-
-    A span that is no entity is annotated with a small probability e, whatever its score, so that
-    p(s) = (1 - r) q(s) + e (1 - q(s)); spans of low scores show e. With r given, a, b and e are those of the least log
-    loss. An annotated span is none with probability e (1 - q) / (e (1 - q) + (1 - r) q); the share is the mean of it.
-
-    Args:
-        scores: (n,) scores of all spans, down to low ones.
-        found: (n,) bool, whether the annotation has each.
-        annotated_scores: (g,) scores of the annotated entities, at least one.
-        rate: r.
-
-    Returns:
-        The share, in (0, 1).
-    """
-    values = _log_odds(scores)
-
-    def loss(parameters: np.ndarray) -> float:
-        right, added = expit(parameters[0] * values + parameters[1]), expit(parameters[2])
-        share = np.clip((1.0 - rate) * right + added * (1.0 - right), SMALLEST_SCORE, 1.0 - SMALLEST_SCORE)
-        return -float(np.mean(np.where(found, np.log(share), np.log1p(-share))))
-
-    bounds = (SLOPES, INTERCEPTS, ADDED_LOG_ODDS)
-    slope, intercept, added = minimize(loss, x0=(1.0, 0.0, -6.0), bounds=bounds, method="L-BFGS-B").x
-    right = expit(slope * _log_odds(annotated_scores) + intercept)
-    none = expit(added) * (1.0 - right)
-    return float(np.mean(none / (none + (1.0 - rate) * right)))
 
 
 def wrong_of_annotated(right: np.ndarray, expected: float) -> np.ndarray:

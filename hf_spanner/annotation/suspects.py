@@ -8,13 +8,13 @@ import numpy as np
 
 from hf_spanner.analysis.errors import span_errors
 from hf_spanner.annotation.noise import (
-    MIN_SUGGESTIONS,
+    USUAL_RATE,
     LabelNoise,
-    altered_share,
     fitted_noise,
     fitted_rate,
     wrong_of_annotated,
 )
+from hf_spanner.annotation.slips import Place, learned_slips
 from hf_spanner.annotation.surfaces import Occurrence, occurrences
 from hf_spanner.core.calibration import SMALLEST_SCORE
 from hf_spanner.core.overlap import resolve_overlaps
@@ -38,7 +38,7 @@ ERROR_KINDS = {  # kinds of `analysis.errors`, where suggestions stand for predi
     "invented": "missed_entity",
 }
 
-
+SLIP_WEIGHT = 0.75  # of the probability of a slip, in the geometric mean with that by scores
 SUGGESTED = 0.3  # with alternatives among the predictions, those of lower scores are no suggestions
 
 
@@ -62,6 +62,11 @@ class Suspect(NamedTuple):
     suggested: tuple[int, int, str] | None
     score: float
     elsewhere: Occurrence | None = None
+
+    @property
+    def place(self) -> Place:
+        """Row, annotated and suggested entity."""
+        return self.row, self.annotated, self.suggested
 
 
 class Review(NamedTuple):
@@ -149,13 +154,16 @@ def reviewed(
        forget. It is Bayes' rule with "the models give it at most s", which is sure for what is no entity.
        Where predictions hold alternatives down to a floor, the models say what they think of each annotated entity.
        Then its probability, here and in the pairs of step 2, is that of `noise.wrong_of_annotated` by its own q, for r
-       times the annotated entities; r is at most `noise.altered_share`. Only spans of a score of .3 or more are
-       suggestions then.
+       times the annotated entities. Only spans of a score of .3 or more are suggestions then.
     4. Each occurrence of a surface that is annotated otherwise elsewhere is a suspect of kind `inconsistent`: the share
        of its usual way is a score, with a map of its own and the same r. Models have a say: the probability is
        multiplied by 1 - q of what is annotated; where nothing is annotated, by the score of the suggestion or, if that
        is larger, the share of annotated entities that no model gives. A suspect of 2 with the same suggestion
        is the same one, with the larger probability.
+    5. Slips of the hand look otherwise than hard cases: a random label has nearly no score, where a label that models
+       find hard has some. `slips.learned_slips` plants some in the rows and learns how the scores of all models look
+       there, and with that r. The probability is p^(1/4) t^(3/4) of that of steps 2 to 4, p, and that of a slip, t. Too
+       few entities teach nothing: then it stays p, and r is that of `noise.fitted_rate`.
 
     Args:
         rows: Rows with `tokens` and `entities`, which the models have not seen.
@@ -175,28 +183,57 @@ def reviewed(
     means = mean_predictions(predictions)
     if len(means) != len(rows):
         raise ValueError(f"predictions must be of {len(rows)} rows, got {len(means)}")
-    gold = _keys([row["entities"] for row in rows])
     scores = {
         (number, entity["start"], entity["end"], entity["label"]): entity["score"]
         for number, entities in enumerate(means)
         for entity in entities
     }
     lowest = 0.0 if floor is None else SUGGESTED
+    found = [[entity for entity in entities if entity["score"] >= lowest] for entities in means]
+    suggestions = _keys([_resolved(entities, policy, multi_label) for entities in found])
+
+    def by_scores(given: Sequence[Mapping[str, Any]], given_rate: float | None) -> Review:
+        return _by_scores(given, scores, suggestions, given_rate, floor)
+
+    def places_of(changed: Sequence[Mapping[str, Any]]) -> list[Place]:
+        return [suspect.place for suspect in by_scores(changed, USUAL_RATE).suspects]
+
+    suspects = by_scores(rows, USUAL_RATE).suspects
+    slips = learned_slips(rows, predictions, [suspect.place for suspect in suspects], places_of, rate)
+    review = by_scores(rows, slips.rate)
+    of_place = dict(zip((suspect.place for suspect in suspects), slips.probabilities.tolist(), strict=True))
+    mixed = [
+        suspect
+        if np.isnan(slip := of_place[suspect.place])
+        else suspect._replace(probability=suspect.probability ** (1 - SLIP_WEIGHT) * slip**SLIP_WEIGHT)
+        for suspect in review.suspects
+    ]
+    return Review(sorted(mixed, key=_order), review.noise)
+
+
+def _by_scores(
+    rows: Sequence[Mapping[str, Any]],
+    scores: dict[SpanKey, float],
+    suggestions: set[SpanKey],
+    rate: float | None,
+    floor: float | None,
+) -> Review:
+    """Steps 1 to 4 of `reviewed`, from all mean scores and the suggestions that are left."""
+    gold = _keys([row["entities"] for row in rows])
+    lowest = 0.0 if floor is None else SUGGESTED
     values, annotated = np.array(list(scores.values())), np.array([key in gold for key in scores], dtype=bool)
     if rate is None:
         rate = fitted_rate(values[values >= lowest], annotated[values >= lowest])
-        if floor is not None and gold and len(values) >= MIN_SUGGESTIONS:
-            supports = np.array([max(scores.get(key, 0.0), floor) for key in sorted(gold)])
-            rate = min(rate, altered_share(values, annotated, supports, rate))
     noise = fitted_noise(values, annotated, rate=rate)
     unseen = sum(scores.get(key, 0.0) <= lowest for key in gold) / len(gold) if gold else 0.0
     evidence = _Evidence(scores, gold, noise, unseen, floor)
-    found = [[entity for entity in entities if entity["score"] >= lowest] for entities in means]
-    suggestions = _keys([_resolved(entities, policy, multi_label) for entities in found])
-    suspects = _disagreements(evidence, suggestions)
-    suspects = _with_inconsistent(evidence, suspects, occurrences(rows))
-    suspects.sort(key=lambda suspect: (-suspect.probability, suspect.row, _place(suspect), suspect.kind))
-    return Review(suspects, noise)
+    suspects = _with_inconsistent(evidence, _disagreements(evidence, suggestions), occurrences(rows))
+    return Review(sorted(suspects, key=_order), noise)
+
+
+def _order(suspect: Suspect) -> tuple[Any, ...]:
+    """The most probable first."""
+    return -suspect.probability, suspect.row, _place(suspect), suspect.kind
 
 
 def _keys(entity_lists: Sequence[Sequence[Mapping[str, Any]]]) -> set[SpanKey]:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit, logit
 
-from hf_spanner.annotation.noise import LabelNoise, altered_share, fitted_noise, wrong_of_annotated
+from hf_spanner.annotation.noise import LabelNoise, fitted_noise, wrong_of_annotated
 
 PROBABILITY = st.floats(0.001, 0.999)
 
@@ -97,14 +97,3 @@ def test_of_the_annotated_as_many_are_wrong_as_expected(right: list[float], shar
     wrong = wrong_of_annotated(values, share * len(values))
     assert wrong.sum() == pytest.approx(share * len(values), abs=1e-6)
     assert (np.diff(wrong[np.argsort(values)]) <= 1e-9).all()
-
-
-def test_entities_that_are_none_are_counted() -> None:
-    """Of 60,000 spans, mostly of low scores, those that are none are annotated with .004; the share is known."""
-    generator = np.random.default_rng(3)
-    scores = generator.beta(0.15, 1.0, 60_000).clip(0.002, 0.999)
-    true = generator.random(len(scores)) < expit(1.2 * logit(scores))
-    annotated = np.where(true, generator.random(len(scores)) >= 0.05, generator.random(len(scores)) < 0.004)
-    share = altered_share(scores, annotated, scores[annotated], 0.05)
-    assert share == pytest.approx((annotated & ~true).sum() / annotated.sum(), abs=0.005)
-    assert share > 0.02
