@@ -1,6 +1,7 @@
 """A model whose scores come from an exported graph: ONNX Runtime or OpenVINO in the place of torch."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
@@ -142,6 +143,7 @@ class ExportedModel:
 def onnx_graph(path: Path) -> Graph:
     """A graph of ONNX as a function, on as many threads as torch has."""
     if is_onnxruntime_available():
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # read at import; it would tell its maker of its use
         import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -1,5 +1,6 @@
 """Graphs with int8 weights, and graphs of OpenVINO."""
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +20,7 @@ def quantised_onnx(source: Path, target: Path) -> None:
         source: The graph in float32.
         target: File to write.
     """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # read at import; it would tell its maker of its use
     from onnxruntime.quantization import QuantType, quantize_dynamic
     from onnxruntime.quantization.shape_inference import quant_pre_process
 

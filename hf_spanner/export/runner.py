@@ -10,12 +10,12 @@ calibration are those of its pipeline.
 """
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 from tokenizers import Tokenizer
 
 from hf_spanner.core.calibration import applied_calibration
@@ -46,6 +46,9 @@ class SpanNER:
         self.reader = WindowReader(
             tokenizer, self.config["window_size"], self.config["window_overlap"], self.config["context_sentences"]
         )
+        os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # read at import; it would tell its maker of its use
+        import onnxruntime
+
         options = onnxruntime.SessionOptions()
         options.enable_mem_pattern = False  # it would keep a plan for each size of a batch, and few sizes come twice
         options.intra_op_num_threads = num_threads

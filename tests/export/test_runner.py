@@ -1,7 +1,9 @@
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,8 +32,10 @@ print(json.dumps([ner(texts), ner(texts, overlap="any", threshold=0.4), ner(word
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["wordpiece", "bpe"])
-def test_the_runner_gives_the_answers_of_the_pipeline_without_torch(kind: str, exported: Callable[..., Any]) -> None:
-    """With windows, a calibration and any characters; scores within 1e-5."""
+def test_the_runner_gives_the_answers_of_the_pipeline_without_torch(
+    kind: str, exported: Callable[..., Any], tmp_path: Path
+) -> None:
+    """With windows, a calibration and any characters; scores within 1e-5. Nothing is kept of its use."""
     calibration = {
         "kind": "platt",
         "all": {"slope": 0.8, "intercept": 0.1},
@@ -42,14 +46,19 @@ def test_the_runner_gives_the_answers_of_the_pipeline_without_torch(kind: str, e
     made = exported("boundary_smoothing", kind, tuple(fields.items()))
     path = made.folder / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"calibration": calibration}))
+    kept = {
+        name: value for name, value in os.environ.items() if name not in ("ORT_DISABLE_TELEMETRY", "XDG_CACHE_HOME")
+    }
     completed = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(made.folder), json.dumps(TEXTS)],
         cwd=made.folder,
+        env={**kept, "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         check=False,
     )
     assert completed.returncode == 0, completed.stderr
+    assert list(tmp_path.iterdir()) == []
     plain, settled, words = json.loads(completed.stdout)
     ner = pipeline("span-ner", model=str(made.folder))
     expected = (
