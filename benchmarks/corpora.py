@@ -99,7 +99,7 @@ def main() -> None:
         with TemporaryDirectory() as folder:
             line = dict(zip(KEY, key, strict=True)) | finished_run(*key, Path(folder))
         with arguments.output.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+            file.write(json.dumps(line, separators=(",", ":")) + "\n")
         print(line, flush=True)
         gc.collect()
 
