@@ -18,7 +18,7 @@ DRAWS = (1, 2, 3)  # seeds of the slips that are planted
 MIN_EXAMPLES = 20  # of slips and of other suspects of a form; fewer teach nothing
 PLANTED = 0.05  # share of the entities
 LOWEST_SCORE = 1e-3  # of spans that a model does not give
-PENALTY = 0.01  # of squared weights of features of unit deviation
+PENALTY = 0.01  # of squared weights of features of unit deviation, for each model
 
 Rows = list[dict[str, Any]]
 Slip = tuple[SpanKey | None, SpanKey]  # the wrong entity, None where it was left out, and the true one
@@ -118,7 +118,11 @@ def learned_slips(
             features.append(_features(place, scores))
             hits.append(slip is not None)
     tables = {form: (np.array(features), np.array(hits)) for form, (features, hits) in examples.items()}
-    maps = {form: log_odds for form, table in tables.items() if (log_odds := _fitted(*table)) is not None}
+    maps = {
+        form: log_odds
+        for form, table in tables.items()
+        if (log_odds := _fitted(*table, PENALTY * len(scores))) is not None
+    }
     probabilities = np.full(len(places), np.nan)
     if not maps:
         return Slips(rate, probabilities)
@@ -162,13 +166,13 @@ def _features(place: Place, scores: Sequence[Sequence[Mapping[tuple[int, int], M
     return logit(np.clip(values, LOWEST_SCORE, 1.0 - LOWEST_SCORE))
 
 
-def _fitted(features: np.ndarray, hits: np.ndarray) -> Callable[[np.ndarray], np.ndarray] | None:
+def _fitted(features: np.ndarray, hits: np.ndarray, penalty: float) -> Callable[[np.ndarray], np.ndarray] | None:
     """Log-odds by a penalised logistic regression of (n, f) features on (n,) bool; None for too few examples."""
     if min(hits.sum(), (~hits).sum()) < MIN_EXAMPLES:
         return None
     center, scale = features.mean(axis=0), features.std(axis=0) + LOWEST_SCORE
     inputs = np.column_stack([np.ones(len(features)), (features - center) / scale])
-    penalties = np.array([0.0] + features.shape[1] * [PENALTY])
+    penalties = np.array([0.0] + features.shape[1] * [penalty])
 
     def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
         sums = inputs @ weights
