@@ -224,11 +224,13 @@ def against_held_out(given: argparse.Namespace) -> None:
     """The same for rows that models have not seen, whose training rows are clean; means over the draws."""
     files, runs, policy = HELD_OUT[given.corpus]
     rows = [row for path in files.values() for row in load_rows(path).to_list()]
-    kept, floor = kept_predictions(runs, list(files)), None
     if given.models:
         kept, floor = {model: scored_spans(saved_pipeline(model), rows, 32) for model in given.models}, FLOOR
+    else:
+        kept, floor = kept_predictions(runs, list(files)), None
     print(f"{given.corpus}: {len(rows):,} rows, {len(keys(rows)):,} entities, draws {DRAWS}")
-    for methods in [*([method] for method in kept), list(kept)][: len(kept) + (len(kept) > 1)]:
+    together = [list(kept)] if len(kept) > 1 else []
+    for methods in [*([method] for method in kept), *together]:
         for rate in RATES:
             results = []
             for draw in DRAWS:

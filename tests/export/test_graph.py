@@ -35,7 +35,7 @@ def assert_equal_candidates(ner: SpanNERPipeline, exported: ExportedModel) -> No
             np.testing.assert_array_equal(one[:, :3], other[:, :3])
             np.testing.assert_allclose(one[:, 3], other[:, 3], atol=1e-5)
             num_found += len(one)
-    assert num_found > 9
+    assert num_found > (9 if ner.model.config.model_type == "diffusion_ner" else 50)
 
 
 ALL_PARTS = {"position_range": 3, "type_reading": "pointed", "right_reads_left": True}  # of DiffusionNER

@@ -53,7 +53,7 @@ def test_every_line_is_in_one_part_in_order(lines: list[str], size: int, ends: b
 
 
 def scores_taken_out(records: list[dict[str, Any]]) -> list[float]:
-    """The scores, to compare within rounding: a part is another batch, whose last bits follow where its weights lie."""
+    """The scores, to compare within rounding: a part is another batch, which may round the last bit otherwise."""
     return [entity.pop("score") for record in records for entity in record["entities"]]
 
 
