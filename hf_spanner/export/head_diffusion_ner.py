@@ -105,11 +105,12 @@ class DiffusionNERHead(nn.Module):
         places = torch.arange(draws.shape[0])
         is_earlier = places < places[:, None]
         is_same = (starts[:, :, None] == starts[:, None]) & (lasts[:, :, None] == lasts[:, None])  # (B, R U, R U)
-        first, second = type_scores[:, :, None], type_scores[:, None]
+        scores = confidences(left, right, type_scores, kind=self.settings["confidence"])
+        ranks = scores if self.model.config.type_reading == "pointed" else type_scores
+        first, second = ranks[:, :, None], ranks[:, None]
         is_better = (second > first) | ((second == first) & is_earlier)
         is_beaten = is_same & is_better & is_kept[:, None] & (draws[:, None] == draws)
         is_kept = is_kept & ~is_beaten.any(dim=-1)
-        scores = confidences(left, right, type_scores, kind=self.settings["confidence"])
         is_same = is_same & (labels[:, :, None] == labels[:, None]) & is_kept[:, None]
         scores = (is_same * scores[:, None]).sum(dim=-1) / self.settings["num_draws"]
         found = (is_kept & ~(is_same & is_earlier).any(dim=-1)).nonzero(as_tuple=True)

@@ -48,7 +48,7 @@ PREDICTION = {
     "diffusion_ner": LSTM
     | TABLE
     | {
-        "modeling_diffusion_ner.distinct_spans": 5,  # one for each step
+        "process_diffusion_ner.distinct_spans": 5,  # one for each step
         "modeling_diffusion_ner.candidate_spans": 2,
         "modeling_diffusion_ner.first_of_each": 1,
     },

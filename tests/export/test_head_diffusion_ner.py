@@ -7,7 +7,7 @@ from candidate_heads import assert_equal_candidates
 
 from hf_spanner import SpanNERModel
 from hf_spanner.export.head_diffusion_ner import DiffusionNERHead, distinct_rows
-from hf_spanner.methods.diffusion_ner.modeling_diffusion_ner import distinct_spans
+from hf_spanner.methods.diffusion_ner.process_diffusion_ner import distinct_spans
 
 PARTS = {"position_range": 3, "type_reading": "pointed", "right_reads_left": True}
 

@@ -61,8 +61,10 @@ class DiffusionNERConfig(SpanNERConfig):
     # R, farthest distance in words with a score of its own in both pointers, counted from each boundary of the noisy
     # span, so that a pointer knows where its span lies; 0 is none, as in the paper and the official code
     position_range: Annotated[int, Interval(0, 512)] = 0
-    # What the type head reads of a span: its vector, which comes from the `noisy` span (the paper), or also the words
-    # that its pointers point at and those between them, `pointed`; not in the paper
+    # What the type head reads of a span: its vector, which comes from the `noisy` span (the paper), or the words that
+    # its pointers point at and those between them, `pointed`; then it is taught by where spans lie, not by the
+    # matching: noisy, predicted and gold spans have the type of the gold span with their boundaries, or none; not in
+    # the paper
     type_reading: Literal["noisy", "pointed"] = "noisy"
     # Whether the right pointer reads the word that the left one points at and, with a `position_range`, scores the
     # distance from it, so that both point at one entity; not in the paper, where they know nothing of each other
@@ -80,7 +82,7 @@ class DiffusionNERConfig(SpanNERConfig):
     boundary_loss_weight: LossWeight = 1.0  # weight of both boundary losses
     type_loss_weight: LossWeight = 1.0
     # Weight of spans without gold in the type loss; None is 1 with repeated targets, where all spans of a sentence are
-    # matched or none is, and otherwise their balance, matched over unmatched
+    # matched or none is, and with `pointed` types, and otherwise their balance, matched over unmatched
     none_weight: LossWeight | None = None
 
     # Inference

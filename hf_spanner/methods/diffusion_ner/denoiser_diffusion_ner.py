@@ -117,10 +117,16 @@ class Denoiser(nn.Module):
         return left, right
 
     def type_logits(self, sentence: Sentence, vectors: Tensor, left: Tensor, right: Tensor) -> Tensor:
-        """(B, R K, C + 1) logits of types, none last, of the (B, R K, h) vectors and the logits of `boundaries`."""
-        if self.pointed is not None:
-            vectors = vectors + self.pointed(sentence.words, left, right)
-        return self.types(vectors)
+        """(B, R K, C + 1) logits of types, none last, of the (B, R K, h) vectors or the logits of `boundaries`."""
+        return self.types(vectors if self.pointed is None else self.pointed(sentence.words, left, right))
+
+    def types_at(self, sentence: Sentence, spans: Tensor) -> Tensor:
+        """(B, M, C + 1) logits of types of (B, M, 2) spans, first and last word, as if both pointers were sure."""
+        assert self.pointed is not None
+        means = MeanPooling()
+        ends = [gathered(sentence.words, places) for places in spans.unbind(dim=-1)]
+        between = means(means.read(sentence.words), spans).to(sentence.words.dtype)
+        return self.types(self.pointed.project(torch.cat([*ends, between], dim=-1)))
 
 
 class MeanPooling(nn.Module):

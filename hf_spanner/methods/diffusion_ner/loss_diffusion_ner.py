@@ -115,6 +115,31 @@ def type_losses(
     return losses.masked_fill(~span_mask, 0.0).sum(dim=1) / num_spans.clamp(min=1)
 
 
+def span_type_losses(
+    logits: Tensor, spans: Tensor, gold: Tensor, span_mask: Tensor | None, none_weight: float
+) -> Tensor:
+    """Type loss of spans by themselves: the type of the gold span with the same boundaries, else none.
+
+    Not in the paper, where a span has the type of what it is matched with, wherever it points. Of two gold spans with
+    the same boundaries the first one counts.
+
+    Args:
+        logits: (B, M, C + 1), none last.
+        spans: (B, M, 2) long, first and last word.
+        gold: (B, G, 3) long (start, end, label), half-open; padding -100.
+        span_mask: (B, M) bool, spans that exist; None: all.
+        none_weight: Weight of spans that are not gold.
+
+    Returns:
+        (B,) float32, means over the spans of a sentence.
+    """
+    is_same = (gold[:, None, :, 0] == spans[..., :1]) & (gold[:, None, :, 1] == spans[..., 1:] + 1)  # (B, M, G)
+    is_gold, places = (is_same & (gold[:, None, :, 0] >= 0)).max(dim=-1)  # (B, M)
+    targets = gold[..., 2].gather(1, places).masked_fill(~is_gold, logits.shape[-1] - 1)
+    mask = torch.ones_like(is_gold) if span_mask is None else span_mask
+    return type_losses(logits, is_gold, targets, mask, none_weight)
+
+
 def denoising_losses(
     left: Tensor,
     right: Tensor,

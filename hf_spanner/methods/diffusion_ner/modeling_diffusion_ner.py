@@ -1,6 +1,5 @@
 """DiffusionNER (Shen et al. 2023): noisy spans of a sentence are denoised into its entities."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,6 +19,7 @@ from hf_spanner.methods.diffusion_ner.loss_diffusion_ner import (
     denoising_parts,
     matched_gold,
     matching_costs,
+    span_type_losses,
 )
 from hf_spanner.methods.diffusion_ner.noise_diffusion_ner import (
     bag_keys,
@@ -33,10 +33,12 @@ from hf_spanner.methods.diffusion_ner.process_diffusion_ner import (
     clean_boundaries,
     ddim_step,
     discrete_spans,
+    distinct_spans,
     expanded_boundaries,
     noise_levels,
     noisy_boundaries,
     step_times,
+    wanted_spans,
 )
 
 NOISE_STREAM, TIME_STREAM, FIRST_STEP_STREAM = 11, 12, 1_000
@@ -51,6 +53,8 @@ class DiffusionNEROutput(SpanNEROutput):
         right: (B, R K, N) float32, the same for the right boundary.
         span_mask: (B, R K) bool, spans that exist; None: all.
         path: (B, S + 1, R K, 2) long, first and last word: noise, then the prediction of each of S steps.
+        taught: (B, K + G, C + 1) logits of types of the noisy spans where they lie and of the gold spans; None outside
+            of training, and where types are not read from words.
     """
 
     # always set; ModelOutput wants a default of None after its first field
@@ -58,6 +62,7 @@ class DiffusionNEROutput(SpanNEROutput):
     right: Tensor = None  # type: ignore[assignment]
     span_mask: Tensor | None = None
     path: Tensor = None  # type: ignore[assignment]
+    taught: Tensor | None = None
 
 
 class DiffusionNERModel(SpanNERModel):
@@ -106,9 +111,22 @@ class DiffusionNERModel(SpanNERModel):
             boundary_loss=config.boundary_loss,
             none_weight=1.0 if config.none_weight is None and config.repeat_targets else config.none_weight,
         )
+        if config.type_reading == "pointed":
+            type_loss = self._loss_of_read_types(output, labels)
         losses = config.boundary_loss_weight * boundary_loss + config.type_loss_weight * type_loss
         parts = {"boundary_loss": boundary_loss, "type_loss": type_loss}
         return losses, parts | denoising_parts(output.path, matched, labels)
+
+    def _loss_of_read_types(self, output: DiffusionNEROutput, gold: Tensor) -> Tensor:
+        """(B,) losses of types read from words: of the predicted spans, in training also of the noisy and gold ones."""
+        none_weight = 1.0 if self.config.none_weight is None else self.config.none_weight
+        noisy, predicted = output.path[:, 0], output.path[:, -1]
+        losses = span_type_losses(output.logits, predicted, gold, output.span_mask, none_weight)
+        if output.taught is None:
+            return losses
+        at_noise, at_gold = output.taught.split([noisy.shape[1], gold.shape[1]], dim=1)
+        losses = losses + span_type_losses(at_noise, noisy, gold, None, none_weight)
+        return losses + span_type_losses(at_gold, boundary_words(gold), gold, gold[..., 0] >= 0, none_weight)
 
     def matched(self, output: DiffusionNEROutput, gold: Tensor) -> Tensor:
         """(B, R K) long: index into (B, G, 3) gold of the span that each scored span is matched with, or -1."""
@@ -119,8 +137,9 @@ class DiffusionNERModel(SpanNERModel):
     def candidate_spans(self, output: DiffusionNEROutput, decoding: Mapping[str, Any]) -> Tensor:
         """(B, P, 4) packed: denoised spans with a type, left before right, whose probabilities sum to more than phi.
 
-        Section 4.3. Among equal boundaries in one draw, the span with the largest type probability stays. The score is
-        the confidence that the settings name, averaged over the draws.
+        Section 4.3. Among equal boundaries in one draw, the span with the largest type probability stays; where types
+        are read from words, so that they hardly differ, the one with the largest score. The score is the confidence
+        that the settings name, averaged over the draws.
         """
         left, right, types = self._probabilities(output)
         (left, starts), (right, lasts), (type_scores, labels) = (scores.max(dim=-1) for scores in (left, right, types))
@@ -132,10 +151,13 @@ class DiffusionNERModel(SpanNERModel):
         sentence, slots = is_candidate.nonzero(as_tuple=True)  # (P,)
         num_draws = decoding["num_draws"]
         draws = slots // (labels.shape[1] // num_draws)
-        chosen = [values[sentence, slots] for values in (starts, lasts, labels, type_scores)]
-        scores = confidences(left, right, type_scores, kind=decoding["confidence"])[sentence, slots]  # (P,)
-        kept = first_of_each([sentence, draws, *chosen[:2]], by=chosen[3])
-        sentence, starts, lasts, labels = (values[kept] for values in (sentence, *chosen[:3]))
+        starts, lasts, labels, type_scores, left, right = (
+            values[sentence, slots] for values in (starts, lasts, labels, type_scores, left, right)
+        )
+        scores = confidences(left, right, type_scores, kind=decoding["confidence"])  # (P,)
+        reads_words = self.config.type_reading == "pointed"
+        kept = first_of_each([sentence, draws, starts, lasts], by=scores if reads_words else type_scores)
+        sentence, starts, lasts, labels = (values[kept] for values in (sentence, starts, lasts, labels))
         spans, place = torch.stack([sentence, starts, lasts, labels]).unique(dim=1, return_inverse=True)
         totals = scores.new_zeros(spans.shape[1]).index_add(0, place, scores[kept])
         sentence, starts, lasts, labels = spans
@@ -181,7 +203,11 @@ class DiffusionNERModel(SpanNERModel):
         left, right = self.denoiser.boundaries(sentence, vectors, spans)
         types = self.denoiser.type_logits(sentence, vectors, left, right)
         path = [spans[:, 0], pointed(left, right)]
-        return self._output(sentence, path, types, left, right, None)
+        output = self._output(sentence, path, types, left, right, None)
+        if config.type_reading == "pointed":
+            read = torch.cat([spans[:, 0], boundary_words(gold)], dim=1)  # (B, K + G, 2)
+            output.taught = self.denoiser.types_at(sentence, read)
+        return output
 
     def _denoised_noise(self, sentence: Sentence, decoding: Mapping[str, Any]) -> DiffusionNEROutput:
         """All steps of DDIM from noise (Algorithm 2); only the last one carries gradients."""
@@ -239,48 +265,9 @@ class DiffusionNERModel(SpanNERModel):
         )
 
 
-def wanted_spans(lengths: Tensor, num_words: int, decoding: Mapping[str, Any]) -> tuple[int, Tensor | None]:
-    """K of a batch of (B,) lengths, padded to `num_words`, and the (B, K) mask of spans that exist, None for all.
-
-    With `spans_per_word` a text has that many for each of its words, rounded up, and at most `num_spans`.
-    """
-    num_spans, rate = decoding["num_spans"], decoding["spans_per_word"]
-    if rate == 0:
-        return num_spans, None
-    wanted = (lengths * rate).ceil().clamp(1, num_spans)  # (B,)
-    num_spans = min(num_spans, max(1, math.ceil(num_words * rate)))
-    return num_spans, torch.arange(num_spans, device=wanted.device) < wanted[:, None]
-
-
-def distinct_spans(spans: Tensor, span_mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-    """The noisy spans of each draw, equal ones taken once.
-
-    Equal spans of a draw get equal vectors, so each is computed once; in self-attention it counts as often as it
-    occurs. This changes no score and saves most of the work where steps have drawn the spans together.
-
-    Args:
-        spans: (B, R, K, 2) long, first and last word.
-        span_mask: (B, K) bool, spans that exist; None: all.
-
-    Returns:
-        (B, R, U, 2) long, U the largest number of different spans in a draw; (B, R, U), how often each occurs, 0 for
-        padding; and (B, R K) long, the row of each span in R U.
-    """
-    codes = (spans[..., 0] << 32) | spans[..., 1]  # (B, R, K)
-    ones = torch.ones_like(codes)
-    if span_mask is not None:
-        codes = codes.masked_fill(~span_mask[:, None], -1)
-        ones = ones * span_mask[:, None]
-    ordered, order = codes.sort(dim=-1)
-    is_new = ordered[..., 1:] != ordered[..., :-1]
-    ranks = torch.nn.functional.pad(is_new.cumsum(dim=-1), (1, 0))  # (B, R, K)
-    num_rows = int(ranks[..., -1].max()) + 1
-    places = torch.zeros_like(ranks).scatter(-1, order, ranks)  # (B, R, K)
-    shape = (*spans.shape[:2], num_rows)
-    counts = ones.new_zeros(shape).scatter_add(-1, places, ones)
-    rows = spans.new_zeros(*shape, 2).scatter(2, places[..., None].expand_as(spans), spans)
-    offsets = torch.arange(shape[1], device=spans.device)[:, None] * num_rows  # (R, 1)
-    return rows, counts, (places + offsets).flatten(1)
+def boundary_words(gold: Tensor) -> Tensor:
+    """(B, G, 2) long, first and last word of (B, G, 3) gold spans; padding is the first word."""
+    return torch.stack([gold[..., 0], gold[..., 1] - 1], dim=-1).clamp(min=0)
 
 
 def pointed(left: Tensor, right: Tensor) -> Tensor:

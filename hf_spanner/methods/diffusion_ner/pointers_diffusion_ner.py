@@ -89,7 +89,7 @@ class RelativePositions(nn.Module):
 
 
 class PointedWords(nn.Module):
-    """What a type is read from beside the noisy span: the words that both pointers point at and those between them.
+    """What a type is read from in place of the noisy span: the words that both pointers point at and those between.
 
     With the softmax P_l and P_r of the pointers over words these are three means of words, weighed by P_l(m), by P_r(m)
     and by P(l <= m <= r) = sum_{l <= m} P_l(l) sum_{r >= m} P_r(r), projected to one vector. The last weights are

@@ -1,6 +1,9 @@
 """The diffusion process on boundaries: schedules, noise, words and steps of DDIM (Shen et al. 2023, section 4.1)."""
 
+import math
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -181,3 +184,47 @@ def ddim_step(
     # 3. the step to the earlier time (Eq. 7)
     earlier = next_level**0.5 * predicted + (1 - next_level - sigma**2) ** 0.5 * epsilon
     return earlier if noise is None else earlier + sigma * noise
+
+
+def wanted_spans(lengths: Tensor, num_words: int, decoding: Mapping[str, Any]) -> tuple[int, Tensor | None]:
+    """K of a batch of (B,) lengths, padded to `num_words`, and the (B, K) mask of spans that exist, None for all.
+
+    With `spans_per_word` a text has that many for each of its words, rounded up, and at most `num_spans`.
+    """
+    num_spans, rate = decoding["num_spans"], decoding["spans_per_word"]
+    if rate == 0:
+        return num_spans, None
+    wanted = (lengths * rate).ceil().clamp(1, num_spans)  # (B,)
+    num_spans = min(num_spans, max(1, math.ceil(num_words * rate)))
+    return num_spans, torch.arange(num_spans, device=wanted.device) < wanted[:, None]
+
+
+def distinct_spans(spans: Tensor, span_mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """The noisy spans of each draw, equal ones taken once.
+
+    Equal spans of a draw get equal vectors, so each is computed once; in self-attention it counts as often as it
+    occurs. This changes no score and saves most of the work where steps have drawn the spans together.
+
+    Args:
+        spans: (B, R, K, 2) long, first and last word.
+        span_mask: (B, K) bool, spans that exist; None: all.
+
+    Returns:
+        (B, R, U, 2) long, U the largest number of different spans in a draw; (B, R, U), how often each occurs, 0 for
+        padding; and (B, R K) long, the row of each span in R U.
+    """
+    codes = (spans[..., 0] << 32) | spans[..., 1]  # (B, R, K)
+    ones = torch.ones_like(codes)
+    if span_mask is not None:
+        codes = codes.masked_fill(~span_mask[:, None], -1)
+        ones = ones * span_mask[:, None]
+    ordered, order = codes.sort(dim=-1)
+    is_new = ordered[..., 1:] != ordered[..., :-1]
+    ranks = torch.nn.functional.pad(is_new.cumsum(dim=-1), (1, 0))  # (B, R, K)
+    num_rows = int(ranks[..., -1].max()) + 1
+    places = torch.zeros_like(ranks).scatter(-1, order, ranks)  # (B, R, K)
+    shape = (*spans.shape[:2], num_rows)
+    counts = ones.new_zeros(shape).scatter_add(-1, places, ones)
+    rows = spans.new_zeros(*shape, 2).scatter(2, places[..., None].expand_as(spans), spans)
+    offsets = torch.arange(shape[1], device=spans.device)[:, None] * num_rows  # (R, 1)
+    return rows, counts, (places + offsets).flatten(1)

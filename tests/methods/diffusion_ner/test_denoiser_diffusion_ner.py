@@ -134,6 +134,16 @@ def test_every_parameter_takes_part(config: dict[str, Any]) -> None:
     assert all(parameter.grad is not None for parameter in module.parameters())
 
 
+def test_types_of_a_span_are_those_of_two_sure_pointers() -> None:
+    """The twin points at first and last word with all probability; the noisy span itself has no part."""
+    module = denoiser(type_reading="pointed")
+    words, mask, spans = inputs()
+    sentence, ends = module.read(words, mask), spans[:, 0]
+    left, right = (100.0 * nn.functional.one_hot(places, words.shape[1]) for places in ends.unbind(dim=-1))
+    expected = module.type_logits(sentence, torch.full((2, 5, SIZE), math.nan), left, right)
+    torch.testing.assert_close(module.types_at(sentence, ends), expected, atol=1e-5, rtol=1e-5)
+
+
 @pytest.mark.parametrize("reach", [0, 3])
 def test_the_right_pointer_reads_the_word_of_the_left_one(reach: int) -> None:
     """The twin takes each span by itself: it adds W sum_m P_l(m) H[m] to its vector, then scores word by word.

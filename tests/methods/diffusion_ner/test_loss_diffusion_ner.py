@@ -17,6 +17,7 @@ from hf_spanner.methods.diffusion_ner.loss_diffusion_ner import (
     denoising_parts,
     matched_gold,
     matching_costs,
+    span_type_losses,
     type_losses,
 )
 
@@ -163,6 +164,33 @@ def test_the_literal_boundary_term_would_reward_all_words_alike() -> None:
 )
 def test_type_loss_by_hand_with_weights_of_none(none_weight: float | None, expected: float) -> None:
     assert losses_of_the_example(none_weight=none_weight)[1].item() == pytest.approx(expected / 3, abs=1e-6)
+
+
+def test_a_span_has_the_type_of_the_gold_span_where_it_lies() -> None:
+    """Words 1 to 2 are of type 0, the first of two, words 1 to 1 nothing, 2 to 3 of type 1: .7, .3 and .2 as above.
+
+    Where the gold spans are asked themselves, padding has no part: types 0, 1 and 0 of rows .7, .6 and .3.
+    """
+    gold = torch.tensor([[[1, 3, 0], [2, 4, 1], [1, 3, 1], PADDING]])
+    spans = torch.tensor([[[1, 2], [1, 1], [2, 3]]])
+    terms = [-math.log(0.7), -0.5 * math.log(0.3), -math.log(0.5)]
+    types = TYPES.clone()
+    types[0, 2] = torch.tensor([0.2, 0.5, 0.3])
+    loss = span_type_losses(types.log(), spans, gold, None, 0.5)
+    assert loss.item() == pytest.approx(sum(terms) / 3, abs=1e-6)
+    mask = torch.tensor([[True, True, False]])
+    assert span_type_losses(types.log(), spans, gold, mask, 0.5).item() == pytest.approx(sum(terms[:2]) / 2, abs=1e-6)
+    at_gold = torch.cat([types, types[:, :1]], dim=1)
+    ends = torch.stack([gold[..., 0], gold[..., 1] - 1], dim=-1).clamp(min=0)
+    loss = span_type_losses(at_gold.log(), ends, gold, gold[..., 0] >= 0, 1.0)
+    assert loss.item() == pytest.approx(-(math.log(0.7) + math.log(0.6) + math.log(0.2)) / 3, abs=1e-6)
+
+
+def test_a_sentence_without_gold_teaches_none_wherever_a_span_lies() -> None:
+    """Also a span of the first word, where padding would lie if it were a place: rows .2, .3 and .5 of none."""
+    spans = torch.tensor([[[0, 0], [1, 1], [2, 3]]])
+    loss = span_type_losses(TYPES.log(), spans, torch.tensor([[PADDING]]), None, 1.0)
+    assert loss.item() == pytest.approx(-(math.log(0.2) + math.log(0.3) + math.log(0.5)) / 3, abs=1e-6)
 
 
 def test_balance_of_none_is_guarded_at_both_ends() -> None:

@@ -15,12 +15,11 @@ from hf_spanner import SpanNERCollator, SpanNERModel
 from hf_spanner.core.spans import unpack_spans
 from hf_spanner.methods.diffusion_ner import DiffusionNERModel
 from hf_spanner.methods.diffusion_ner import modeling_diffusion_ner as modeling
+from hf_spanner.methods.diffusion_ner.loss_diffusion_ner import span_type_losses
 from hf_spanner.methods.diffusion_ner.modeling_diffusion_ner import (
     DiffusionNEROutput,
     confidences,
-    distinct_spans,
     first_of_each,
-    wanted_spans,
 )
 
 Rows = list[dict[str, Any]]
@@ -95,6 +94,18 @@ def test_of_equal_boundaries_the_likelier_type_stays(model: SpanNERModel) -> Non
     output = output_of([(1, 1, 0.75, 0, 2, 1), (0.95, 0.95, 0.8, 0, 2, 0), (0.9, 0.9, 0.8, 0, 2, 0)])
     assert scores_by_span(model, output, confidence="type") == {(0, 3, 0): 0.8}
     assert scores_by_span(model, output, confidence="mean") == {(0, 3, 0): round(2.7 / 3, 5)}
+
+
+def test_of_equal_boundaries_the_surest_stays_where_types_are_read_from_words(tiny_model: Make) -> None:
+    """The example above: the first has the largest mean, 2.75 / 3, and the largest product, .75 to .722 and .648.
+
+    As in the paper the type alone decides where it is the score.
+    """
+    model = tiny_model("diffusion_ner", type_reading="pointed", boundary_loss="bce")
+    output = output_of([(1, 1, 0.75, 0, 2, 1), (0.95, 0.95, 0.8, 0, 2, 0), (0.9, 0.9, 0.8, 0, 2, 0)])
+    assert scores_by_span(model, output, confidence="mean") == {(0, 3, 1): round(2.75 / 3, 5)}
+    assert scores_by_span(model, output) == {(0, 3, 1): 0.75}
+    assert scores_by_span(model, output, confidence="type") == {(0, 3, 0): 0.8}
 
 
 @pytest.mark.parametrize(
@@ -298,40 +309,6 @@ def test_equal_noisy_spans_are_computed_once_without_changing_a_score(
     assert torch.equal(output.path.transpose(1, 2)[real], expected.path.transpose(1, 2)[real])
 
 
-def test_distinct_spans_by_hand() -> None:
-    """(1, 2), (0, 3), (1, 2) and a span that does not exist give two rows, of one and two; none for the last."""
-    spans = torch.tensor([[[[1, 2], [0, 3], [1, 2], [4, 4]]]])
-    rows, counts, places = distinct_spans(spans, torch.tensor([[True, True, True, False]]))
-    assert rows.tolist() == [[[[4, 4], [0, 3], [1, 2]]]]
-    assert counts.tolist() == [[[0, 1, 2]]]
-    assert places.tolist() == [[2, 1, 2, 0]]
-
-
-@given(data=st.data())
-def test_distinct_spans_put_back_are_the_spans(data: st.DataObject) -> None:
-    shape = [data.draw(st.integers(1, 3)) for _ in range(2)] + [data.draw(st.integers(1, 6)), 2]
-    spans = torch.tensor(data.draw(st.lists(st.integers(0, 2), min_size=36 * 3, max_size=36 * 3)))
-    spans = spans[: torch.Size(shape).numel()].view(shape)
-    rows, counts, places = distinct_spans(spans, None)
-    flat = rows.flatten(1, 2)
-    assert torch.equal(flat.gather(1, places[..., None].expand(-1, -1, 2)), spans.flatten(1, 2))
-    assert (counts.sum(dim=-1) == shape[2]).all()
-    wanted = [len({tuple(span) for span in draw}) for sentence in spans.tolist() for draw in sentence]
-    assert (counts > 0).sum(dim=-1).flatten().tolist() == wanted
-    assert rows.shape[2] == max(wanted)
-
-
-def test_spans_in_proportion_to_the_words() -> None:
-    """With 1.5 spans a word and at most 20, 1, 4 and 30 words have 2, 6 and 20."""
-    decoding = {"num_spans": 20, "spans_per_word": 1.5}
-    num_spans, mask = wanted_spans(torch.tensor([1, 4, 30]), 30, decoding)
-    assert num_spans == 20
-    assert mask is not None
-    assert mask.sum(dim=1).tolist() == [2, 6, 20]
-    assert wanted_spans(torch.tensor([1, 4]), 4, decoding)[0] == 6
-    assert wanted_spans(torch.tensor([1, 4]), 4, {"num_spans": 20, "spans_per_word": 0.0}) == (20, None)
-
-
 def test_none_weighs_as_much_as_a_type_where_targets_are_repeated(tiny_model: Make, batch: dict[str, Tensor]) -> None:
     """There all spans of a sentence are matched or none is, and a balance within it would be 1 / K without gold.
 
@@ -347,6 +324,28 @@ def test_none_weighs_as_much_as_a_type_where_targets_are_repeated(tiny_model: Ma
         assert torch.equal(losses[None], losses[1.0]) == repeat_targets
         balanced = losses[None][is_without_gold] * (1 / 12 if repeat_targets else 1)
         torch.testing.assert_close(balanced, losses[1 / 12][is_without_gold])
+
+
+def test_types_read_from_words_are_taught_at_noise_prediction_and_gold(
+    tiny_model: Make, batch: dict[str, Tensor]
+) -> None:
+    """The type loss is the sum of those at the three; without training only the predicted spans have one."""
+    model = tiny_model("diffusion_ner", type_reading="pointed", encoder_dropout=0.0, decoder_dropout=0.0).train()
+    model.training_seed = 1
+    output, gold = model(**batch), batch["labels"]
+    noisy, predicted = output.path.unbind(dim=1)
+    assert output.taught.shape == (5, 12 + gold.shape[1], 4)
+    ends = torch.stack([gold[..., 0], gold[..., 1] - 1], dim=-1).clamp(min=0)
+    expected = (
+        span_type_losses(output.logits, predicted, gold, None, 1.0)
+        + span_type_losses(output.taught[:, :12], noisy, gold, None, 1.0)
+        + span_type_losses(output.taught[:, 12:], ends, gold, gold[..., 0] >= 0, 1.0)
+    )
+    torch.testing.assert_close(output.loss_parts["type_loss"], expected)
+    judged = model.eval()(**batch)
+    assert judged.taught is None
+    expected = span_type_losses(judged.logits, judged.path[:, -1], gold, judged.span_mask, 1.0)
+    torch.testing.assert_close(judged.loss_parts["type_loss"], expected)
 
 
 @pytest.mark.parametrize(  # of the eight, four in which any two values meet

@@ -14,10 +14,12 @@ from hf_spanner.methods.diffusion_ner.process_diffusion_ner import (
     clean_boundaries,
     ddim_step,
     discrete_spans,
+    distinct_spans,
     expanded_boundaries,
     noise_levels,
     noisy_boundaries,
     step_times,
+    wanted_spans,
 )
 
 LR = {"form": "lr", "scale": 1.0}
@@ -283,3 +285,37 @@ def test_a_step_keeps_the_right_prediction_on_its_path(
     if abs(epsilon) > 0.1:
         coefficient = (still - later**0.5 * predicted) / epsilon
         assert coefficient**2 + sigma**2 == pytest.approx(1 - later, abs=1e-3)
+
+
+def test_distinct_spans_by_hand() -> None:
+    """(1, 2), (0, 3), (1, 2) and a span that does not exist give two rows, of one and two; none for the last."""
+    spans = torch.tensor([[[[1, 2], [0, 3], [1, 2], [4, 4]]]])
+    rows, counts, places = distinct_spans(spans, torch.tensor([[True, True, True, False]]))
+    assert rows.tolist() == [[[[4, 4], [0, 3], [1, 2]]]]
+    assert counts.tolist() == [[[0, 1, 2]]]
+    assert places.tolist() == [[2, 1, 2, 0]]
+
+
+@given(data=st.data())
+def test_distinct_spans_put_back_are_the_spans(data: st.DataObject) -> None:
+    shape = [data.draw(st.integers(1, 3)) for _ in range(2)] + [data.draw(st.integers(1, 6)), 2]
+    spans = torch.tensor(data.draw(st.lists(st.integers(0, 2), min_size=36 * 3, max_size=36 * 3)))
+    spans = spans[: torch.Size(shape).numel()].view(shape)
+    rows, counts, places = distinct_spans(spans, None)
+    flat = rows.flatten(1, 2)
+    assert torch.equal(flat.gather(1, places[..., None].expand(-1, -1, 2)), spans.flatten(1, 2))
+    assert (counts.sum(dim=-1) == shape[2]).all()
+    wanted = [len({tuple(span) for span in draw}) for sentence in spans.tolist() for draw in sentence]
+    assert (counts > 0).sum(dim=-1).flatten().tolist() == wanted
+    assert rows.shape[2] == max(wanted)
+
+
+def test_spans_in_proportion_to_the_words() -> None:
+    """With 1.5 spans a word and at most 20, 1, 4 and 30 words have 2, 6 and 20."""
+    decoding = {"num_spans": 20, "spans_per_word": 1.5}
+    num_spans, mask = wanted_spans(torch.tensor([1, 4, 30]), 30, decoding)
+    assert num_spans == 20
+    assert mask is not None
+    assert mask.sum(dim=1).tolist() == [2, 6, 20]
+    assert wanted_spans(torch.tensor([1, 4]), 4, decoding)[0] == 6
+    assert wanted_spans(torch.tensor([1, 4]), 4, {"num_spans": 20, "spans_per_word": 0.0}) == (20, None)
