@@ -232,17 +232,21 @@ def against_held_out(given: argparse.Namespace) -> None:
     together = [list(kept)] if len(kept) > 1 else []
     for methods in [*([method] for method in kept), *together]:
         for rate in RATES:
-            results = []
+            results, judged = [], []
             for draw in DRAWS:
                 changed, errors = planted(rows, rate, draw)
                 review = reviewed(changed, [kept[method] for method in methods], policy=policy, floor=floor)
                 places = planted_places([suspect.place for suspect in review.suspects], errors)
                 first = {place for place in places[: round(FIRST_SHARE * len(keys(changed)))] if place is not None}
                 stated = np.array([suspect.probability for suspect in review.suspects])
-                error = calibration_error(stated, np.array([place is not None for place in places]))
-                results.append((len(first) / len(errors), error, review.noise.rate))
+                judged.append((stated, np.array([place is not None for place in places])))
+                results.append((len(first) / len(errors), calibration_error(*judged[-1]), review.noise.rate))
             found, error, stated_rate = np.mean(results, axis=0)
-            print(f"{', '.join(methods)}, rate {rate}: found {found:.3f}, ECE {error:.3f}, r {stated_rate:.3f}")
+            whole = calibration_error(*map(np.concatenate, zip(*judged, strict=True)))
+            print(
+                f"{', '.join(methods)}, rate {rate}: found {found:.3f}, ECE {error:.3f}, of all draws together "
+                f"{whole:.3f}, r {stated_rate:.3f}"
+            )
 
 
 def compare_cleanlab(

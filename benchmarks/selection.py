@@ -3,11 +3,11 @@
     python benchmarks/selection.py           plays labelling, seed by seed
     python benchmarks/selection.py --draw    draws the picture and prints the table of docs/review.md
 
-Labelling is played on training rows: all strategies begin with the same random sentences, train, and choose sentences
-until so many more words are labelled. Each model is a new one of Boundary Smoothing, small so that it is quick: the
-first three layers of the encoder, no LSTM; all see what is labelled as often. What models answer stays in `--output`,
-so a run that was cut goes on; numbers are in `selection.json`: for each run words and F1 before and after, entities of
-the chosen sentences, and how many of these were found before.
+Labelling is played on training rows: all strategies begin with the same random sentences, train, choose sentences until
+so many more words are labelled, train anew, and so on for some rounds. Each model is a new one of Boundary Smoothing,
+small so that it is quick: the first three layers of the encoder, no LSTM; all are trained for as many steps. What
+models answer stays in `--output`, so a run that was cut goes on; numbers are in `selection.json`: for each run the
+words and the F1 of each round, entities of all chosen sentences, and how many of these were found before.
 """
 
 import argparse
@@ -35,12 +35,13 @@ ROOT = Path(__file__).parent.parent
 RESULTS, PICTURE = ROOT / "benchmarks" / "selection.json", ROOT / "docs" / "pictures" / "selection.svg"
 STRATEGIES = {"random": "#7f7f7f", "least confidence": "#1f77b4", "expected errors": "#d62728"}
 PLAYED = ("conll2003", "gum", "bc5cdr")
-START, FRESH = 1000, 1200  # words at first, words that are chosen
+START, FRESH, ROUNDS = 1000, 1200, 3  # words at first, words that are chosen in a round, rounds
 NUM_TRAIN, NUM_TEST = 800, 300  # sentences, evenly spaced
-SETTINGS = ("model.lstm_layers=0", "training.learning_rate=5e-4", "training.num_train_epochs=7")
+SETTINGS = ("model.lstm_layers=0", "training.learning_rate=5e-4", "training.max_steps=150")
 NUM_LAYERS = 3
 WIDTH, HEIGHT = 230, 200  # of the panel of a corpus
-Results = dict[str, dict[str, dict[str, list[float]]]]  # by corpus, strategy and seed
+Run = dict[str, list[float]]
+Results = dict[str, dict[str, dict[str, Run]]]  # by corpus, strategy and seed
 
 
 def main() -> None:
@@ -71,32 +72,37 @@ def kept_results() -> Results:
     return json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
 
 
-def played(corpus: str, strategy: str, seed: int, folder: Path) -> list[float]:
-    """Words and F1 before and after, entities of the chosen sentences, and how many of these were found before."""
+def played(corpus: str, strategy: str, seed: int, folder: Path) -> Run:
+    """Words and F1 of each round, and `saved`: entities of the chosen sentences, and how many were found before."""
     recipe = recipe_of(corpus, seed, folder)
     splits = recipe.data.load()
     pool, test = evenly(splits["train"], NUM_TRAIN).to_list(), evenly(splits["test"], NUM_TEST).to_list()
-    begun = first_words(pool, random.Random(seed).sample(range(len(pool)), len(pool)), START)
-    labelled, labels = [pool[place] for place in begun], label_set(pool)
+    labels, gold = label_set(pool), [row["entities"] for row in test]
+    chosen = first_words(pool, random.Random(seed).sample(range(len(pool)), len(pool)), START)
+    run: Run = {"words": [], "f1": [], "saved": [0, 0]}
+    for number in range(ROUNDS + 1):
+        labelled = [pool[place] for place in chosen]
+        name = strategy.replace(" ", "_") if number else "start"
+        answer = kept_answer(
+            folder / f"{corpus}-{seed}-{name}-{number}.json",
+            lambda labelled=labelled: answers(fold_model(recipe, labelled, [], labels, folder / "model"), test, pool),
+        )
+        run["words"].append(sum(len(row["tokens"]) for row in labelled))
+        run["f1"].append(round(100 * score_spans(answer["test"], gold)["overall_f1"], 2))
+        if number == ROUNDS:
+            return run
+        left = sorted(set(range(len(pool))) - set(chosen))
+        rows, found, spans = ([side[place] for place in left] for side in (pool, answer["train"], answer["spans"]))
+        fresh = first_words(rows, ranked(rows, found, spans, labelled, strategy, seed), FRESH)
+        wanted, given = keys([rows[place] for place in fresh]), keys([{"entities": found[place]} for place in fresh])
+        run["saved"] = [run["saved"][0] + len(wanted), run["saved"][1] + len(wanted & given)]
+        chosen += [left[place] for place in fresh]
+    raise AssertionError
 
-    def before() -> dict[str, EntityLists]:
-        ner = fold_model(recipe, labelled, [], labels, folder / "model")
-        return {"test": found_in(ner, test), "train": found_in(ner, pool), "spans": scored_spans(ner, pool, 32)}
 
-    first = kept_answer(folder / f"{corpus}-{seed}-start-0.json", before)
-    left = sorted(set(range(len(pool))) - set(begun))
-    rows, found, spans = ([side[place] for place in left] for side in (pool, first["train"], first["spans"]))
-    chosen = first_words(rows, ranked(rows, found, spans, labelled, strategy, seed), FRESH)
-    fresh = [rows[place] for place in chosen]
-
-    def after() -> dict[str, EntityLists]:
-        return {"test": found_in(fold_model(recipe, labelled + fresh, [], labels, folder / "model"), test)}
-
-    last = kept_answer(folder / f"{corpus}-{seed}-{strategy.replace(' ', '_')}-1.json", after)
-    gold, given = keys(fresh), keys([{"entities": found[place]} for place in chosen])
-    scores = [score_spans(one["test"], [row["entities"] for row in test])["overall_f1"] for one in (first, last)]
-    words = [sum(len(row["tokens"]) for row in part) for part in (labelled, labelled + fresh)]
-    return [words[0], round(100 * scores[0], 2), words[1], round(100 * scores[1], 2), len(gold), len(gold & given)]
+def answers(ner: SpanNERPipeline, test: Rows, pool: Rows) -> dict[str, EntityLists]:
+    """What a model finds in both, and the scores of all spans of the pool."""
+    return {"test": found_in(ner, test), "train": found_in(ner, pool), "spans": scored_spans(ner, pool, 32)}
 
 
 def recipe_of(corpus: str, seed: int, folder: Path) -> Recipe:
@@ -145,14 +151,19 @@ def ranked(
 
 
 def table(results: Results) -> list[str]:
-    """Mean F1 before and after with the values of the seeds, and what pre-annotation saves."""
-    lines = ["| corpus | choice | F1 before | F1 after | entities, found right before |", "|---|---|---|---|---|"]
+    """Mean F1 of each round, with the values of the seeds in the last one, and what pre-annotation saves."""
+    lines = [
+        f"| corpus | choice | F1 with {START:,} words | {' | '.join(f'+ {FRESH * number:,}' for number in range(1, ROUNDS + 1))}"
+        " | entities, found right before |",
+        "|---" * (ROUNDS + 4) + "|",
+    ]
     for corpus, by_strategy in results.items():
         for strategy, by_seed in by_strategy.items():
-            _, before, _, after, gold, right = zip(*by_seed.values(), strict=True)
-            shown = [f"{mean(scores):.1f} ({' '.join(f'{one:.1f}' for one in scores)})" for scores in (before, after)]
-            saved = f"{sum(gold):,}, {sum(right) / sum(gold):.0%}"
-            lines.append(f"| {' | '.join([corpus, strategy, *shown, saved])} |")
+            rounds = list(zip(*(run["f1"] for run in by_seed.values()), strict=True))
+            shown = [f"{mean(scores):.1f}" for scores in rounds]
+            shown[-1] += f" ({' '.join(f'{score:.1f}' for score in rounds[-1])})"
+            gold, right = (sum(column) for column in zip(*(run["saved"] for run in by_seed.values()), strict=True))
+            lines.append(f"| {' | '.join([corpus, strategy, *shown, f'{gold:,}, {right / gold:.0%}'])} |")
     return lines
 
 
@@ -166,14 +177,14 @@ def picture(results: Results) -> str:
         marks.append(f'<g transform="translate({WIDTH * panel + 30} 30)"><text x="8" y="12">{corpus}</text>')
         marks.append(f'<path d="M0 0V{HEIGHT}H{WIDTH - 40}" fill="none" stroke="black"/>')
         marks += [f'<text x="-20" y="{HEIGHT * (100 - f1) // 100 + 4}">{f1}</text>' for f1 in (20, 40, 60, 80)]
-        marks.append(f'<text x="0" y="{HEIGHT + 16}">{START:,} to {START + FRESH:,} words</text>')
+        marks.append(f'<text x="0" y="{HEIGHT + 16}">{START:,} to {START + ROUNDS * FRESH:,} words</text>')
         for strategy, by_seed in by_strategy.items():
-            runs = list(by_seed.values())
+            runs = [run["f1"] for run in by_seed.values()]
             for run, width in [*((run, 1) for run in runs), ([mean(column) for column in zip(*runs, strict=True)], 3)]:
-                start, end = (f"{HEIGHT * (1 - run[place] / 100):.0f}" for place in (1, 3))
-                line = (
-                    f'<path d="M0 {start}L{WIDTH - 50} {end}" stroke="{STRATEGIES[strategy]}" stroke-width="{width}"/>'
-                )
+                points = [
+                    f"{(WIDTH - 50) * place / ROUNDS:.0f} {HEIGHT * (1 - f1 / 100):.0f}" for place, f1 in enumerate(run)
+                ]
+                line = f'<path d="M{"L".join(points)}" fill="none" stroke="{STRATEGIES[strategy]}" stroke-width="{width}"/>'
                 marks.append(line)
         marks.append("</g>")
     size = f'viewBox="0 0 {WIDTH * len(results) + 20} {HEIGHT + 56}" font-family="sans-serif" font-size="12"'
