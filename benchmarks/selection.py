@@ -14,6 +14,7 @@ import argparse
 import json
 import random
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from statistics import mean
 
@@ -35,7 +36,7 @@ ROOT = Path(__file__).parent.parent
 RESULTS, PICTURE = ROOT / "benchmarks" / "selection.json", ROOT / "docs" / "pictures" / "selection.svg"
 STRATEGIES = {"random": "#7f7f7f", "least confidence": "#1f77b4", "expected errors": "#d62728"}
 PLAYED = ("conll2003", "gum", "bc5cdr")
-START, FRESH, ROUNDS = 1000, 1200, 3  # words at first, words that are chosen in a round, rounds
+START, FRESH, ROUNDS = 1000, 1200, 2  # words at first, words that are chosen in a round, rounds
 NUM_TRAIN, NUM_TEST = 800, 300  # sentences, evenly spaced
 SETTINGS = ("model.lstm_layers=0", "training.learning_rate=5e-4", "training.max_steps=150")
 NUM_LAYERS = 3
@@ -81,27 +82,30 @@ def played(corpus: str, strategy: str, seed: int, folder: Path) -> Run:
     chosen = first_words(pool, random.Random(seed).sample(range(len(pool)), len(pool)), START)
     run: Run = {"words": [], "f1": [], "saved": [0, 0]}
     for number in range(ROUNDS + 1):
-        labelled = [pool[place] for place in chosen]
+        is_last, labelled = number == ROUNDS, [pool[place] for place in chosen]
         name = strategy.replace(" ", "_") if number else "start"
         answer = kept_answer(
             folder / f"{corpus}-{seed}-{name}-{number}.json",
-            lambda labelled=labelled: answers(fold_model(recipe, labelled, [], labels, folder / "model"), test, pool),
+            partial(answers, recipe, labelled, labels, test, [] if is_last else pool, folder),
         )
         run["words"].append(sum(len(row["tokens"]) for row in labelled))
         run["f1"].append(round(100 * score_spans(answer["test"], gold)["overall_f1"], 2))
-        if number == ROUNDS:
-            return run
-        left = sorted(set(range(len(pool))) - set(chosen))
-        rows, found, spans = ([side[place] for place in left] for side in (pool, answer["train"], answer["spans"]))
-        fresh = first_words(rows, ranked(rows, found, spans, labelled, strategy, seed), FRESH)
-        wanted, given = keys([rows[place] for place in fresh]), keys([{"entities": found[place]} for place in fresh])
-        run["saved"] = [run["saved"][0] + len(wanted), run["saved"][1] + len(wanted & given)]
-        chosen += [left[place] for place in fresh]
-    raise AssertionError
+        if not is_last:
+            left = sorted(set(range(len(pool))) - set(chosen))
+            rows, found, spans = ([side[place] for place in left] for side in (pool, answer["train"], answer["spans"]))
+            fresh = first_words(rows, ranked(rows, found, spans, labelled, strategy, seed), FRESH)
+            wanted = keys([rows[place] for place in fresh])
+            given = keys([{"entities": found[place]} for place in fresh])
+            run["saved"] = [run["saved"][0] + len(wanted), run["saved"][1] + len(wanted & given)]
+            chosen += [left[place] for place in fresh]
+    return run
 
 
-def answers(ner: SpanNERPipeline, test: Rows, pool: Rows) -> dict[str, EntityLists]:
-    """What a model finds in both, and the scores of all spans of the pool."""
+def answers(
+    recipe: Recipe, labelled: Rows, labels: Sequence[str], test: Rows, pool: Rows, folder: Path
+) -> dict[str, EntityLists]:
+    """What a model of the labelled rows finds in both kinds of others, and the scores of all spans of the pool."""
+    ner = fold_model(recipe, labelled, [], labels, folder / "model")
     return {"test": found_in(ner, test), "train": found_in(ner, pool), "spans": scored_spans(ner, pool, 32)}
 
 
@@ -152,11 +156,9 @@ def ranked(
 
 def table(results: Results) -> list[str]:
     """Mean F1 of each round, with the values of the seeds in the last one, and what pre-annotation saves."""
-    lines = [
-        f"| corpus | choice | F1 with {START:,} words | {' | '.join(f'+ {FRESH * number:,}' for number in range(1, ROUNDS + 1))}"
-        " | entities, found right before |",
-        "|---" * (ROUNDS + 4) + "|",
-    ]
+    columns = [f"F1 with {START:,} words", *(f"+ {FRESH * number:,}" for number in range(1, ROUNDS + 1))]
+    header = f"| {' | '.join(['corpus', 'choice', *columns, 'entities, found right before'])} |"
+    lines = [header, "|---" * (ROUNDS + 4) + "|"]
     for corpus, by_strategy in results.items():
         for strategy, by_seed in by_strategy.items():
             rounds = list(zip(*(run["f1"] for run in by_seed.values()), strict=True))
@@ -181,11 +183,13 @@ def picture(results: Results) -> str:
         for strategy, by_seed in by_strategy.items():
             runs = [run["f1"] for run in by_seed.values()]
             for run, width in [*((run, 1) for run in runs), ([mean(column) for column in zip(*runs, strict=True)], 3)]:
-                points = [
-                    f"{(WIDTH - 50) * place / ROUNDS:.0f} {HEIGHT * (1 - f1 / 100):.0f}" for place, f1 in enumerate(run)
-                ]
-                line = f'<path d="M{"L".join(points)}" fill="none" stroke="{STRATEGIES[strategy]}" stroke-width="{width}"/>'
-                marks.append(line)
+                heights = [HEIGHT * (1 - f1 / 100) for f1 in run]
+                points = "L".join(
+                    f"{(WIDTH - 50) * place / ROUNDS:.0f} {height:.0f}" for place, height in enumerate(heights)
+                )
+                marks.append(
+                    f'<path d="M{points}" fill="none" stroke="{STRATEGIES[strategy]}" stroke-width="{width}"/>'
+                )
         marks.append("</g>")
     size = f'viewBox="0 0 {WIDTH * len(results) + 20} {HEIGHT + 56}" font-family="sans-serif" font-size="12"'
     back = '<rect width="100%" height="100%" fill="white"/>'
