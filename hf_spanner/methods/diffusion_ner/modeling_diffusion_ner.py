@@ -203,11 +203,11 @@ class DiffusionNERModel(SpanNERModel):
         left, right = self.denoiser.boundaries(sentence, vectors, spans)
         types = self.denoiser.type_logits(sentence, vectors, left, right)
         path = [spans[:, 0], pointed(left, right)]
-        output = self._output(sentence, path, types, left, right, None)
+        taught = None
         if config.type_reading == "pointed":
             read = torch.cat([spans[:, 0], boundary_words(gold)], dim=1)  # (B, K + G, 2)
-            output.taught = self.denoiser.types_at(sentence, read)
-        return output
+            taught = self.denoiser.types_at(sentence, read)
+        return self._output(sentence, path, types, left, right, None, taught)
 
     def _denoised_noise(self, sentence: Sentence, decoding: Mapping[str, Any]) -> DiffusionNEROutput:
         """All steps of DDIM from noise (Algorithm 2); only the last one carries gradients."""
@@ -254,6 +254,7 @@ class DiffusionNERModel(SpanNERModel):
         left: Tensor,
         right: Tensor,
         span_mask: Tensor | None,
+        taught: Tensor | None = None,
     ) -> DiffusionNEROutput:
         return DiffusionNEROutput(
             logits=types,
@@ -262,6 +263,7 @@ class DiffusionNERModel(SpanNERModel):
             right=right,
             span_mask=span_mask,
             path=torch.stack(path, dim=1),
+            taught=taught,
         )
 
 
