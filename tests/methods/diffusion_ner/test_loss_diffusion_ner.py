@@ -167,9 +167,10 @@ def test_type_loss_by_hand_with_weights_of_none(none_weight: float | None, expec
 
 
 def test_a_span_has_the_type_of_the_gold_span_where_it_lies() -> None:
-    """Words 1 to 2 are of type 0, the first of two, words 1 to 1 nothing, 2 to 3 of type 1: .7, .3 and .2 as above.
+    """Words 1 to 2 are of type 0, the first of two, 1 to 1 are nothing, 2 to 3 of type 1: .7, .3 (half of it) and .5.
 
-    Where the gold spans are asked themselves, padding has no part: types 0, 1 and 0 of rows .7, .6 and .3.
+    Where the gold spans are asked themselves, padding has no part: types 0, 1 and 1 of the rows, .7, .6 and .5, but the
+    third lies where the first does, whose type 0 counts: .2.
     """
     gold = torch.tensor([[[1, 3, 0], [2, 4, 1], [1, 3, 1], PADDING]])
     spans = torch.tensor([[[1, 2], [1, 1], [2, 3]]])
