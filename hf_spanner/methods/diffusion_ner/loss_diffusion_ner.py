@@ -116,7 +116,7 @@ def type_losses(
 
 
 def span_type_losses(
-    logits: Tensor, spans: Tensor, gold: Tensor, span_mask: Tensor | None, none_weight: float
+    logits: Tensor, spans: Tensor, gold: Tensor, span_mask: Tensor | None, none_weight: float | None
 ) -> Tensor:
     """Type loss of spans by themselves: the type of the gold span with the same boundaries, else none.
 
@@ -128,7 +128,7 @@ def span_type_losses(
         spans: (B, M, 2) long, first and last word.
         gold: (B, G, 3) long (start, end, label), half-open; padding -100.
         span_mask: (B, M) bool, spans that exist; None: all.
-        none_weight: Weight of spans that are not gold.
+        none_weight: Weight of spans that are not gold; None as in `type_losses`.
 
     Returns:
         (B,) float32, means over the spans of a sentence.
@@ -140,45 +140,53 @@ def span_type_losses(
     return type_losses(logits, is_gold, targets, mask, none_weight)
 
 
-def denoising_losses(
-    left: Tensor,
-    right: Tensor,
-    types: Tensor,
-    matched: Tensor,
-    gold: Tensor,
-    *,
-    word_mask: Tensor,
-    span_mask: Tensor | None,
-    boundary_loss: str,
-    none_weight: float | None,
-) -> tuple[Tensor, Tensor]:
-    """Boundary and type loss of each sentence (section 4.2), given the matching.
+def matched_boundary_losses(
+    left: Tensor, right: Tensor, matched: Tensor, gold: Tensor, *, word_mask: Tensor, kind: str
+) -> Tensor:
+    """Boundary loss of each sentence (section 4.2), given the matching.
 
     Args:
         left: (B, K, N) logits of the left boundary.
         right: (B, K, N) logits of the right boundary.
-        types: (B, K, C + 1) logits, none last.
         matched: (B, K) long, index into G or -1.
         gold: (B, G, 3) long (start, end, label), half-open.
         word_mask: (B, N) bool.
-        span_mask: (B, K) bool, spans that exist; None: all.
-        boundary_loss: `bce` or `nll`.
-        none_weight: Weight of unmatched spans in the type loss; None balances.
+        kind: `bce` or `nll`.
 
     Returns:
-        Two (B,) float32: left and right boundary losses summed over matched spans and divided by their number, and the
-        type loss.
+        (B,) float32, left and right losses summed over matched spans and divided by their number.
     """
     is_matched = matched >= 0
+    starts, ends, _ = paired_gold(matched, gold).unbind(dim=-1)
+    losses = boundary_losses(left, starts.clamp(min=0), word_mask, kind=kind)
+    losses = losses + boundary_losses(right, (ends - 1).clamp(min=0), word_mask, kind=kind)  # (B, K)
+    return losses.masked_fill(~is_matched, 0.0).sum(dim=1) / is_matched.sum(dim=1).clamp(min=1)
+
+
+def matched_type_losses(
+    logits: Tensor, matched: Tensor, gold: Tensor, span_mask: Tensor | None, none_weight: float | None
+) -> Tensor:
+    """Type loss of each sentence (section 4.2), given the matching: spans that are matched with none are none.
+
+    Args:
+        logits: (B, K, C + 1), none last.
+        matched: (B, K) long, index into G or -1.
+        gold: (B, G, 3) long (start, end, label), half-open.
+        span_mask: (B, K) bool, spans that exist; None: all.
+        none_weight: As in `type_losses`.
+
+    Returns:
+        (B,) float32.
+    """
+    is_matched = matched >= 0
+    targets = paired_gold(matched, gold)[..., 2].masked_fill(~is_matched, logits.shape[-1] - 1)
     mask = torch.ones_like(is_matched) if span_mask is None else span_mask
-    places = matched.clamp(min=0)[..., None].expand(-1, -1, 3)
-    paired = gold.gather(1, places)  # (B, K, 3)
-    starts, lasts, labels = paired[..., 0].clamp(min=0), (paired[..., 1] - 1).clamp(min=0), paired[..., 2]
-    losses = boundary_losses(left, starts, word_mask, kind=boundary_loss)
-    losses = losses + boundary_losses(right, lasts, word_mask, kind=boundary_loss)  # (B, K)
-    boundary = losses.masked_fill(~is_matched, 0.0).sum(dim=1) / is_matched.sum(dim=1).clamp(min=1)
-    targets = labels.masked_fill(~is_matched, types.shape[-1] - 1)
-    return boundary, type_losses(types, is_matched, targets, mask, none_weight)
+    return type_losses(logits, is_matched, targets, mask, none_weight)
+
+
+def paired_gold(matched: Tensor, gold: Tensor) -> Tensor:
+    """(B, K, 3) gold span of each noisy span, any where there is none."""
+    return gold.gather(1, matched.clamp(min=0)[..., None].expand(-1, -1, 3))
 
 
 def denoising_parts(path: Tensor, matched: Tensor, gold: Tensor) -> dict[str, Tensor]:

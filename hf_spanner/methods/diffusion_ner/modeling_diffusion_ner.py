@@ -15,9 +15,10 @@ from hf_spanner.core.word_encoder import word_lengths
 from hf_spanner.methods.diffusion_ner.configuration_diffusion_ner import DiffusionNERConfig
 from hf_spanner.methods.diffusion_ner.denoiser_diffusion_ner import Denoiser, Sentence, gathered
 from hf_spanner.methods.diffusion_ner.loss_diffusion_ner import (
-    denoising_losses,
     denoising_parts,
+    matched_boundary_losses,
     matched_gold,
+    matched_type_losses,
     matching_costs,
     span_type_losses,
 )
@@ -100,26 +101,22 @@ class DiffusionNERModel(SpanNERModel):
         """Weighted sum of boundary and type loss after matching, both unweighted, and how far denoising went."""
         config = self.config
         matched = self.matched(output, labels)
-        boundary_loss, type_loss = denoising_losses(
-            output.left,
-            output.right,
-            output.logits,
-            matched,
-            labels,
-            word_mask=output.word_mask,
-            span_mask=output.span_mask,
-            boundary_loss=config.boundary_loss,
-            none_weight=1.0 if config.none_weight is None and config.repeat_targets else config.none_weight,
+        boundary_loss = matched_boundary_losses(
+            output.left, output.right, matched, labels, word_mask=output.word_mask, kind=config.boundary_loss
         )
-        if config.type_reading == "pointed":
-            type_loss = self._loss_of_read_types(output, labels)
+        reads_words = config.type_reading == "pointed"
+        is_default = config.none_weight is None and (config.repeat_targets or reads_words)
+        none_weight = 1.0 if is_default else config.none_weight
+        if reads_words:
+            type_loss = self._loss_of_read_types(output, labels, none_weight)
+        else:
+            type_loss = matched_type_losses(output.logits, matched, labels, output.span_mask, none_weight)
         losses = config.boundary_loss_weight * boundary_loss + config.type_loss_weight * type_loss
         parts = {"boundary_loss": boundary_loss, "type_loss": type_loss}
         return losses, parts | denoising_parts(output.path, matched, labels)
 
-    def _loss_of_read_types(self, output: DiffusionNEROutput, gold: Tensor) -> Tensor:
+    def _loss_of_read_types(self, output: DiffusionNEROutput, gold: Tensor, none_weight: float | None) -> Tensor:
         """(B,) losses of types read from words: of the predicted spans, in training also of the noisy and gold ones."""
-        none_weight = 1.0 if self.config.none_weight is None else self.config.none_weight
         noisy, predicted = output.path[:, 0], output.path[:, -1]
         losses = span_type_losses(output.logits, predicted, gold, output.span_mask, none_weight)
         if output.taught is None:

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +12,10 @@ from torch import Tensor
 
 from hf_spanner.methods.diffusion_ner.loss_diffusion_ner import (
     boundary_losses,
-    denoising_losses,
     denoising_parts,
+    matched_boundary_losses,
     matched_gold,
+    matched_type_losses,
     matching_costs,
     span_type_losses,
     type_losses,
@@ -105,11 +105,6 @@ def logits(probabilities: Tensor) -> Tensor:
     return probabilities.log() - (1 - probabilities).log()
 
 
-def losses_of_the_example(**changes: Any) -> tuple[Tensor, Tensor]:
-    arguments = {"word_mask": FOUR_WORDS, "span_mask": None, "boundary_loss": "bce", "none_weight": 1.0, **changes}
-    return denoising_losses(logits(LEFT), logits(RIGHT), TYPES.log(), MATCHED, GOLD, **arguments)
-
-
 def test_boundary_losses_by_hand_with_binary_cross_entropy() -> None:
     """Span 0, left: -ln .7 - 3 ln .9 = .672756; right: -ln .7 - ln .95 - ln .85 - ln .9 = .675848.
 
@@ -126,17 +121,8 @@ def test_loss_of_the_paper_by_hand() -> None:
     span 1 -ln .3 of none = 1.203973; total 4.617405. Our reductions: boundaries over the 2 matched spans, types over 3.
     """
     left, right = LEFT.log(), RIGHT.log()  # a softmax over words gives the probabilities back
-    boundary, types = denoising_losses(
-        left,
-        right,
-        TYPES.log(),
-        MATCHED,
-        GOLD,
-        word_mask=FOUR_WORDS,
-        span_mask=None,
-        boundary_loss="nll",
-        none_weight=1.0,
-    )
+    boundary = matched_boundary_losses(left, right, MATCHED, GOLD, word_mask=FOUR_WORDS, kind="nll")
+    types = matched_type_losses(TYPES.log(), MATCHED, GOLD, None, 1.0)
     boundary_terms = [2 * -math.log(0.7), -math.log(0.8) - math.log(0.6)]
     type_terms = [-math.log(0.7), -math.log(0.3), -math.log(0.2)]
     assert sum(boundary_terms) + sum(type_terms) == pytest.approx(4.617405, abs=1e-6)
@@ -163,7 +149,8 @@ def test_the_literal_boundary_term_would_reward_all_words_alike() -> None:
     ],
 )
 def test_type_loss_by_hand_with_weights_of_none(none_weight: float | None, expected: float) -> None:
-    assert losses_of_the_example(none_weight=none_weight)[1].item() == pytest.approx(expected / 3, abs=1e-6)
+    loss = matched_type_losses(TYPES.log(), MATCHED, GOLD, None, none_weight)
+    assert loss.item() == pytest.approx(expected / 3, abs=1e-6)
 
 
 def test_a_span_has_the_type_of_the_gold_span_where_it_lies() -> None:
@@ -207,11 +194,9 @@ def test_balance_of_none_is_guarded_at_both_ends() -> None:
 def test_spans_that_do_not_exist_weigh_nothing() -> None:
     """It is as if span 1 were not there: the mean is over two, and the balance is 2 / 1."""
     mask = torch.tensor([[True, False, True]])
-    boundary, types = losses_of_the_example(span_mask=mask, none_weight=None)
+    types = matched_type_losses(TYPES.log(), MATCHED, GOLD, mask, None)
     assert types.item() == pytest.approx((-math.log(0.7) - math.log(0.2)) / 2, abs=1e-6)
-    assert torch.equal(boundary, losses_of_the_example()[0])
-    nothing = losses_of_the_example(span_mask=~ALL_SPANS)
-    assert nothing[1].item() == 0.0
+    assert matched_type_losses(TYPES.log(), MATCHED, GOLD, ~ALL_SPANS, 1.0).item() == 0.0
 
 
 @pytest.mark.parametrize("kind", ["bce", "nll"])
@@ -234,17 +219,10 @@ def test_a_sentence_without_words_has_a_finite_loss_and_gradient() -> None:
     lowest = torch.finfo(torch.float32).min
     scores = torch.full((1, 3, 1), lowest, requires_grad=True)
     types = torch.zeros(1, 3, 3, requires_grad=True)
-    boundary, type_loss = denoising_losses(
-        scores,
-        scores,
-        types,
-        torch.full((1, 3), -1),
-        torch.tensor([[PADDING]]),
-        word_mask=torch.zeros(1, 1, dtype=torch.bool),
-        span_mask=None,
-        boundary_loss="bce",
-        none_weight=None,
-    )
+    unmatched, gold = torch.full((1, 3), -1), torch.tensor([[PADDING]])
+    no_words = torch.zeros(1, 1, dtype=torch.bool)
+    boundary = matched_boundary_losses(scores, scores, unmatched, gold, word_mask=no_words, kind="bce")
+    type_loss = matched_type_losses(types, unmatched, gold, None, None)
     (boundary + type_loss).sum().backward()
     assert boundary.item() == 0.0
     assert type_loss.item() == pytest.approx(math.log(3) / 3)
@@ -258,10 +236,10 @@ def test_a_sentence_without_words_has_a_finite_loss_and_gradient() -> None:
 def test_gradients_equal_finite_differences(kind: str) -> None:
     generator = torch.Generator().manual_seed(1)
     scores = [torch.randn(1, 3, size, generator=generator) for size in (4, 4, 3)]
-    arguments = {"word_mask": FOUR_WORDS, "span_mask": None, "boundary_loss": kind, "none_weight": 0.3}
 
     def total(left: Tensor, right: Tensor, types: Tensor) -> Tensor:
-        return sum(denoising_losses(left, right, types, MATCHED, GOLD, **arguments)).sum()
+        boundary = matched_boundary_losses(left, right, MATCHED, GOLD, word_mask=FOUR_WORDS, kind=kind)
+        return (boundary + matched_type_losses(types, MATCHED, GOLD, None, 0.3)).sum()
 
     inputs = [score.clone().requires_grad_() for score in scores]
     total(*inputs).backward()
