@@ -33,8 +33,9 @@ from hf_spanner.methods.diffusion_ner.process_diffusion_ner import (
 class DiffusionNERHead(nn.Module):
     """Entities of words, after all steps from noise.
 
-    The noise of a text follows from its number of words, so it is a table. A window with more words than it may have
-    tokens takes the noise of the longest; most of its words have no token. The fusion of all different spans with all
+    The noise of a text follows from its number of words, so it is a table, and so are the different spans of the first
+    step. A window with more words than it may have tokens takes those of the longest; most of its words have no token.
+    The fusion of all different spans with all
     words is held at once, so memory is O(K N h) for a sentence.
 
     Args:
@@ -49,6 +50,7 @@ class DiffusionNERHead(nn.Module):
         super().__init__()
         self.model, self.settings = cast(DiffusionNERModel, model), dict(decoding)
         self.noise: Tensor = nn.Buffer(noise_tables(cast(int, model.config.window_size), decoding))
+        self.first_spans, self.first_counts, self.first_places = (nn.Buffer(table) for table in self.first_tables())
         denoiser = self.model.denoiser
         for attention in [module for module in denoiser.modules() if isinstance(module, Attention)]:
             attention.forward = partial(attended, attention)  # type: ignore[method-assign]
@@ -60,13 +62,16 @@ class DiffusionNERHead(nn.Module):
         model, settings = self.model, self.settings
         denoiser, config, form = model.denoiser, model.config, model.form
         sentence, lengths = denoiser.read(words, word_mask), word_lengths(word_mask)
-        noise = self.noise[:, lengths.clamp(max=self.noise.shape[1] - 1)]  # (1 or S, B, R K, 2)
+        known = lengths.clamp(max=self.noise.shape[1] - 1)
+        noise = self.noise[:, known]  # (1 or S, B, R K, 2)
         is_wanted = self.wanted(lengths)
         levels = noise_levels(config.schedule, config.num_timesteps)
         noisy = noise[0]
+        rows, counts, places = self.first_rows(known)
         for step, (time, later) in enumerate(pairwise(step_times(config.num_timesteps, settings["num_steps"]))):
-            spans = discrete_spans(noisy, lengths, **form)
-            rows, counts, places = self.rows(spans.unflatten(1, (settings["num_draws"], -1)), is_wanted)
+            if step > 0:
+                spans = discrete_spans(noisy, lengths, **form)
+                rows, counts, places = self.rows(spans.unflatten(1, (settings["num_draws"], -1)), is_wanted)
             vectors = denoiser(sentence, rows, torch.full((1,), time), counts)
             left, right = denoiser.boundaries(sentence, vectors, rows)
             if later >= 0:
@@ -81,6 +86,30 @@ class DiffusionNERHead(nn.Module):
         num_spans, rate = self.settings["num_spans"], self.settings["spans_per_word"]
         wanted = (lengths * rate).ceil().clamp(1, num_spans) if rate > 0 else torch.full_like(lengths, num_spans)
         return torch.arange(num_spans) < wanted[:, None]
+
+    def first_tables(self) -> tuple[Tensor, Tensor, Tensor]:
+        """What `rows` gives of the noise of texts of 0 to N words, padded: (N + 1, R, K, 2) and twice (N + 1, R, K)."""
+        lengths = torch.arange(self.noise.shape[1])
+        spans = discrete_spans(self.noise[0], lengths, **self.model.form)
+        spans = spans.unflatten(1, (self.settings["num_draws"], -1))
+        tables = torch.zeros(*spans.shape[:3], 4, dtype=torch.int32)
+        for text, is_wanted in enumerate(self.wanted(lengths)):
+            rows, counts, places = self.rows(spans[text : text + 1], is_wanted[None])
+            tables[text, :, : rows.shape[2], :3] = torch.cat([rows, counts[..., None]], dim=-1)[0]
+            tables[text, ..., 3] = places.view(spans.shape[1:3]) % rows.shape[2]
+        return tables[..., :2], tables[..., 2], tables[..., 3]
+
+    def first_rows(self, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What `rows` gives of the noise of texts of (B,) lengths."""
+        counts, num_spans = self.first_counts[lengths], self.first_counts.shape[2]
+        is_used = (counts > 0).flatten(0, 1).any(dim=0) | (torch.arange(num_spans) < 2)  # (K,)
+        numbers = is_used.nonzero()[:, 0]  # (U,)
+        if num_spans > 1:
+            torch._check(numbers.shape[0] > 1)  # so that the graph needs no case for one row
+        draws = torch.arange(counts.shape[1])[:, None] * numbers.shape[0]  # (R, 1)
+        places = self.first_places[lengths].clamp(max=numbers.shape[0] - 1)  # spans that do not exist may lie beyond
+        rows = self.first_spans[lengths].index_select(2, numbers).long()
+        return rows, counts.index_select(2, numbers).long(), (places + draws).flatten(1).long()
 
     def rows(self, spans: Tensor, is_wanted: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """What `distinct_rows` gives; all spans where their numbers tell them apart."""
