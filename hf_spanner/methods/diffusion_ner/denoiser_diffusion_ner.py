@@ -22,7 +22,8 @@ class Sentence(NamedTuple):
         attended: For each layer (B, heads, N, h / heads) keys and values, or None without cross-attention.
         left: (B, N, h) words as the left pointer sees them.
         right: (B, N, h) the same for the right one.
-        words: (B, N, h) words themselves.
+        left_words: (B, N, h) words as the right pointer sees those of the left one, or None.
+        typed: What `PointedWords.read` gives, or None.
     """
 
     word_mask: Tensor
@@ -30,7 +31,8 @@ class Sentence(NamedTuple):
     attended: list[tuple[Tensor, Tensor] | None]
     left: Tensor
     right: Tensor
-    words: Tensor
+    left_words: Tensor | None
+    typed: tuple[Tensor, ...] | None
 
 
 class Denoiser(nn.Module):
@@ -66,7 +68,8 @@ class Denoiser(nn.Module):
             [cast(SpanEncoderLayer, layer).read(words) for layer in self.layers],
             self.left.words(words),
             self.right.words(words),
-            words,
+            None if self.left_word is None else self.left_word(words),
+            None if self.pointed is None else self.pointed.read(words),
         )
 
     def forward(self, sentence: Sentence, spans: Tensor, times: Tensor, counts: Tensor | None = None) -> Tensor:
@@ -110,23 +113,26 @@ class Denoiser(nn.Module):
         is_padding = ~sentence.word_mask[:, None]
         spans = spans.flatten(1, 2)  # (B, R K, 2)
         left = self.left(sentence.left, vectors, spans).masked_fill(is_padding, LOWEST)
-        if self.left_word is not None:
-            vectors = vectors + self.left_word(left.softmax(dim=-1).to(vectors.dtype) @ sentence.words)
+        if sentence.left_words is not None:
+            vectors = vectors + left.softmax(dim=-1).to(vectors.dtype) @ sentence.left_words
             spans = torch.cat([spans, left.argmax(dim=-1, keepdim=True)], dim=-1)  # (B, R K, 3)
         right = self.right(sentence.right, vectors, spans).masked_fill(is_padding, LOWEST)
         return left, right
 
     def type_logits(self, sentence: Sentence, vectors: Tensor, left: Tensor, right: Tensor) -> Tensor:
         """(B, R K, C + 1) logits of types, none last, of the (B, R K, h) vectors or the logits of `boundaries`."""
-        return self.types(vectors if self.pointed is None else self.pointed(sentence.words, left, right))
+        if self.pointed is not None:
+            assert sentence.typed is not None
+            vectors = self.pointed(sentence.typed, left, right)
+        return self.types(vectors)
 
     def types_at(self, sentence: Sentence, spans: Tensor) -> Tensor:
         """(B, M, C + 1) logits of types of (B, M, 2) spans, first and last word, as if both pointers were sure."""
-        assert self.pointed is not None
+        assert sentence.typed is not None
+        at_left, at_right, inside = sentence.typed
         means = MeanPooling()
-        ends = [gathered(sentence.words, places) for places in spans.unbind(dim=-1)]
-        between = means(means.read(sentence.words), spans).to(sentence.words.dtype)
-        return self.types(self.pointed.project(torch.cat([*ends, between], dim=-1)))
+        vectors = gathered(at_left, spans[..., 0]) + gathered(at_right, spans[..., 1])
+        return self.types(vectors + means(means.read(inside), spans).to(inside.dtype))
 
 
 class MeanPooling(nn.Module):

@@ -156,10 +156,14 @@ def test_new_positions_change_nothing_and_can_learn(tiny_model: Callable[..., Sp
 
 
 def means_of(words: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """(B, K, 3 h) means that `PointedWords` reads, of the probabilities of both pointers."""
-    pointed = PointedWords(words.shape[-1])
-    pointed.project = nn.Identity()
-    return pointed(words, left.log().clamp(min=LOWEST), right.log().clamp(min=LOWEST))
+    """(B, K, 3 h) means that `PointedWords` reads, of the probabilities of both pointers, one after the other."""
+    size = words.shape[-1]
+    pointed, means = PointedWords(size), []
+    pointed.project.bias.data.zero_()
+    for weight in torch.eye(3 * size).split(size):
+        pointed.project.weight.data = weight
+        means.append(pointed(pointed.read(words), left.log().clamp(min=LOWEST), right.log().clamp(min=LOWEST)))
+    return torch.cat(means, dim=-1)
 
 
 def test_pointed_words_by_hand() -> None:
@@ -190,6 +194,10 @@ def test_words_between_are_those_of_all_pairs(num_words: int, seed: int) -> None
         [left[0] @ words[0], right[0] @ words[0], shares[None] @ words[0] / shares.sum().clamp(min=1)], 1
     )
     torch.testing.assert_close(means_of(words, left, right)[0], expected, atol=1e-5, rtol=1e-5)
+    pointed = PointedWords(4)
+    projected = nn.functional.linear(expected, pointed.project.weight, pointed.project.bias)
+    found = pointed(pointed.read(words), left.log(), right.log())[0]
+    torch.testing.assert_close(found, projected, atol=1e-5, rtol=1e-5)
 
 
 def test_padding_is_never_pointed_at_and_no_words_stay_finite() -> None:
@@ -197,18 +205,18 @@ def test_padding_is_never_pointed_at_and_no_words_stay_finite() -> None:
     pointed, words = PointedWords(SIZE), torch.randn(1, 5, SIZE)
     left, right = torch.randn(2, 1, 3, 5)
     more = [nn.functional.pad(scores, (0, 4), value=LOWEST) for scores in (left, right)]
-    padded = pointed(nn.functional.pad(words, (0, 0, 0, 4), value=9.0), *more)
-    torch.testing.assert_close(padded, pointed(words, left, right), atol=1e-6, rtol=1e-5)
-    assert pointed(torch.zeros(1, 1, SIZE), *torch.full((2, 1, 3, 1), LOWEST)).isfinite().all()
+    padded = pointed(pointed.read(nn.functional.pad(words, (0, 0, 0, 4), value=9.0)), *more)
+    torch.testing.assert_close(padded, pointed(pointed.read(words), left, right), atol=1e-6, rtol=1e-5)
+    assert pointed(pointed.read(torch.zeros(1, 1, SIZE)), *torch.full((2, 1, 3, 1), LOWEST)).isfinite().all()
 
 
 def test_no_tensor_of_pointed_words_is_larger_than_words_spans_or_scores(largest_tensor: Any) -> None:
-    """With K 20, N 30, h 16 and B 2 three means are 1,920 numbers; the (K, N, h) fusion would be 19,200."""
+    """With K 20, N 30, h 16 and B 2 the scores are 1,200 numbers; the (K, N, h) fusion would be 19,200."""
     pointed, words = PointedWords(SIZE), torch.randn(2, 30, SIZE, requires_grad=True)
     left, right = (torch.randn(2, 20, 30, requires_grad=True) for _ in range(2))
     with largest_tensor as largest:
-        pointed(words, left, right).sum().backward()
-    assert largest.num_elements <= 3 * 2 * 20 * SIZE
+        pointed(pointed.read(words), left, right).sum().backward()
+    assert largest.num_elements <= 2 * 20 * 30
 
 
 def test_without_a_range_there_are_no_positions(tiny_model: Callable[..., SpanNERModel]) -> None:
