@@ -78,7 +78,7 @@ class DiffusionNERHead(nn.Module):
                 clean = clean_boundaries(gathered(pointed(left, right), places), lengths, **form)
                 fresh = noise[step + 1] if settings["eta"] > 0 else None
                 noisy = ddim_step(noisy, clean, levels[time], levels[later], eta=settings["eta"], noise=fresh)
-        types = denoiser.type_logits(sentence, vectors, left, right)
+        types = denoiser.type_logits(sentence, vectors, pointed(left, right))
         return self.entities(DiffusionNEROutput(logits=types, word_mask=word_mask, left=left, right=right), counts)
 
     def wanted(self, lengths: Tensor) -> Tensor:

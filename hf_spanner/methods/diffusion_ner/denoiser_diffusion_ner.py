@@ -5,10 +5,11 @@ from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad, scaled_dot_product_attention
+from torch.nn.functional import linear, pad, scaled_dot_product_attention
 
+from hf_spanner.core.linear_weights import LinearWeights
 from hf_spanner.methods.diffusion_ner.configuration_diffusion_ner import DiffusionNERConfig
-from hf_spanner.methods.diffusion_ner.pointers_diffusion_ner import PointedWords, WordPointer
+from hf_spanner.methods.diffusion_ner.pointers_diffusion_ner import WordPointer
 
 LOWEST = torch.finfo(torch.float32).min
 
@@ -23,7 +24,7 @@ class Sentence(NamedTuple):
         left: (B, N, h) words as the left pointer sees them.
         right: (B, N, h) the same for the right one.
         left_words: (B, N, h) words as the right pointer sees those of the left one, or None.
-        typed: What `PointedWords.read` gives, or None.
+        typed: What types are read from, of `PointedWords.read`, or None.
     """
 
     word_mask: Tensor
@@ -32,7 +33,7 @@ class Sentence(NamedTuple):
     left: Tensor
     right: Tensor
     left_words: Tensor | None
-    typed: tuple[Tensor, ...] | None
+    typed: tuple[Tensor, Tensor, Tensor] | None
 
 
 class Denoiser(nn.Module):
@@ -119,20 +120,18 @@ class Denoiser(nn.Module):
         right = self.right(sentence.right, vectors, spans).masked_fill(is_padding, LOWEST)
         return left, right
 
-    def type_logits(self, sentence: Sentence, vectors: Tensor, left: Tensor, right: Tensor) -> Tensor:
-        """(B, R K, C + 1) logits of types, none last, of the (B, R K, h) vectors or the logits of `boundaries`."""
+    def type_logits(self, sentence: Sentence, vectors: Tensor, spans: Tensor) -> Tensor:
+        """(B, M, C + 1) logits of types, none last.
+
+        Args:
+            sentence: What `read` gave.
+            vectors: (B, M, h) of the noisy spans; read by the types of the paper.
+            spans: (B, M, 2) long, the words that both pointers point at, in any order; read by `pointed` types.
+        """
         if self.pointed is not None:
             assert sentence.typed is not None
-            vectors = self.pointed(sentence.typed, left, right)
+            vectors = self.pointed(sentence.typed, spans.sort(dim=-1).values)
         return self.types(vectors)
-
-    def types_at(self, sentence: Sentence, spans: Tensor) -> Tensor:
-        """(B, M, C + 1) logits of types of (B, M, 2) spans, first and last word, as if both pointers were sure."""
-        assert sentence.typed is not None
-        at_left, at_right, inside = sentence.typed
-        means = MeanPooling()
-        vectors = gathered(at_left, spans[..., 0]) + gathered(at_right, spans[..., 1])
-        return self.types(vectors + means(means.read(inside), spans).to(inside.dtype))
 
 
 class MeanPooling(nn.Module):
@@ -173,6 +172,42 @@ class BoundaryPooling(nn.Module):
         firsts, lasts = projected.chunk(2, dim=-1)
         pairs = [gathered(firsts, spans[..., 0]), gathered(lasts, spans[..., 1])]
         return self.dropout(self.output(self.dropout(torch.cat(pairs, dim=-1))))
+
+
+class PointedWords(nn.Module):
+    """What a type is read from in place of the noisy span: the words that both pointers point at and those between.
+
+    W_l H[l] + W_r H[r] + W_b mean_{l <= m <= r} H[m] + c. Words are projected before the mean is taken, as there are
+    fewer of them than spans. Not in the paper, whose types are told by vectors of noisy spans.
+
+    Args:
+        size: h.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.project = WordParts(3 * size, size)
+        self.inside = MeanPooling()
+
+    def read(self, words: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(B, N, h) projections of (B, N, h) words as left and as right word; prefix sums of those as words between."""
+        left, right, inside = self.project(words)
+        return left, right, self.inside.read(inside)
+
+    def forward(self, typed: tuple[Tensor, Tensor, Tensor], spans: Tensor) -> Tensor:
+        """(B, M, h) of what `read` gave and (B, M, 2) spans, first and last word."""
+        left, right, sums = typed
+        firsts, lasts = spans.unbind(dim=-1)
+        return gathered(left, firsts) + gathered(right, lasts) + self.inside(sums, spans).to(left.dtype)
+
+
+class WordParts(LinearWeights):
+    """The three parts of W [l; r; b] + c; c goes to the first."""
+
+    def forward(self, words: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Three (B, N, h) of (B, N, h) words."""
+        left, right, inside = self.weight.chunk(3, dim=1)
+        return linear(words, left, self.bias), linear(words, right), linear(words, inside)
 
 
 class SpanEncoderLayer(nn.Module):

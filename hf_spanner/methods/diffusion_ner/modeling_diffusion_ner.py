@@ -54,8 +54,8 @@ class DiffusionNEROutput(SpanNEROutput):
         right: (B, R K, N) float32, the same for the right boundary.
         span_mask: (B, R K) bool, spans that exist; None: all.
         path: (B, S + 1, R K, 2) long, first and last word: noise, then the prediction of each of S steps.
-        taught: (B, K + G, C + 1) logits of types of the noisy spans where they lie and of the gold spans; None outside
-            of training, and where types are not read from words.
+        taught: (B, K + G, C + 1) logits of types of the noisy spans where they lie and of the gold spans; none where
+            types are not read from words, and None outside of training.
     """
 
     # always set; ModelOutput wants a default of None after its first field
@@ -117,7 +117,7 @@ class DiffusionNERModel(SpanNERModel):
 
     def _loss_of_read_types(self, output: DiffusionNEROutput, gold: Tensor, none_weight: float | None) -> Tensor:
         """(B,) losses of types read from words: of the predicted spans, in training also of the noisy and gold ones."""
-        noisy, predicted = output.path[:, 0], output.path[:, -1]
+        noisy, predicted = output.path[:, 0], output.path[:, -1].sort(dim=-1).values
         losses = span_type_losses(output.logits, predicted, gold, output.span_mask, none_weight)
         if output.taught is None:
             return losses
@@ -198,12 +198,12 @@ class DiffusionNERModel(SpanNERModel):
         spans = discrete_spans(noisy, lengths, **self.form)[:, None]  # (B, 1, K, 2)
         vectors = self.denoiser(sentence, spans, times)
         left, right = self.denoiser.boundaries(sentence, vectors, spans)
-        types = self.denoiser.type_logits(sentence, vectors, left, right)
-        path = [spans[:, 0], pointed(left, right)]
-        taught = None
+        predicted = pointed(left, right)
+        path, read = [spans[:, 0], predicted], predicted
         if config.type_reading == "pointed":
-            read = torch.cat([spans[:, 0], boundary_words(gold)], dim=1)  # (B, K + G, 2)
-            taught = self.denoiser.types_at(sentence, read)
+            read = torch.cat([predicted, spans[:, 0], boundary_words(gold)], dim=1)  # (B, 2 K + G, 2)
+        types = self.denoiser.type_logits(sentence, vectors, read)
+        types, taught = types[:, : predicted.shape[1]], types[:, predicted.shape[1] :]
         return self._output(sentence, path, types, left, right, None, taught)
 
     def _denoised_noise(self, sentence: Sentence, decoding: Mapping[str, Any]) -> DiffusionNEROutput:
@@ -222,7 +222,8 @@ class DiffusionNERModel(SpanNERModel):
                 rows, counts, places = self._rows(spans.unflatten(1, (num_draws, -1)), span_mask)
                 vectors = self.denoiser(sentence, rows, torch.full((1,), time, device=spans.device), counts)
                 left, right = self.denoiser.boundaries(sentence, vectors, rows)
-            predicted = gathered(pointed(left, right), places)  # (B, R K, 2)
+            found = pointed(left, right)
+            predicted = gathered(found, places)  # (B, R K, 2)
             path.append(predicted)
             if later >= 0:
                 clean = clean_boundaries(predicted, lengths, **self.form)
@@ -230,7 +231,7 @@ class DiffusionNERModel(SpanNERModel):
                 noise = normal_numbers(keys, stream, (num_spans, 2)).flatten(1, 2) if eta > 0 else None
                 noisy = ddim_step(noisy, clean, levels[time], levels[later], eta=eta, noise=noise)
                 spans = discrete_spans(noisy, lengths, **self.form)
-        types = self.denoiser.type_logits(sentence, vectors, left, right)
+        types = self.denoiser.type_logits(sentence, vectors, found)
         types, left, right = (gathered(row_values, places) for row_values in (types, left, right))
         span_mask = None if span_mask is None else span_mask.repeat(1, num_draws)
         return self._output(sentence, path, types, left, right, span_mask)

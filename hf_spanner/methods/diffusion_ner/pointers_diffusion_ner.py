@@ -4,7 +4,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
 from hf_spanner.core.linear_weights import LinearWeights
 
@@ -87,45 +86,6 @@ class RelativePositions(nn.Module):
         table = self.expand(self.reduce(vectors)).float()  # (B, K, 2 R + 1)
         distances = torch.arange(num_words, device=places.device) - places[..., None]  # (B, K, N)
         return table.gather(2, distances.clamp(-self.reach, self.reach) + self.reach)
-
-
-class PointedWords(nn.Module):
-    """What a type is read from in place of the noisy span: the words that both pointers point at and those between.
-
-    With the softmax P_l and P_r of the pointers over words these are three means of words, weighed by P_l(m), by P_r(m)
-    and by P(l <= m <= r) = sum_{l <= m} P_l(l) sum_{r >= m} P_r(r), projected to one vector. The last weights are
-    divided by their sum where it exceeds 1, so a pair in the wrong order has no words between. Words are projected
-    before their means are taken, since there are fewer of them than spans. Not in the paper, whose types are told by
-    vectors of noisy spans.
-
-    Args:
-        size: h.
-    """
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.project = WordParts(3 * size, size)
-
-    def read(self, words: Tensor) -> tuple[Tensor, ...]:
-        """(B, N, h) projections of (B, N, h) words as the left word, as the right one and as one between."""
-        return self.project(words)
-
-    def forward(self, words: tuple[Tensor, ...], left: Tensor, right: Tensor) -> Tensor:
-        """(B, K, h) of what `read` gave and the (B, K, N) logits of both pointers, the lowest number for padding."""
-        left, right = left.softmax(dim=-1), right.softmax(dim=-1)
-        between = left.cumsum(dim=-1) * right.flip(-1).cumsum(dim=-1).flip(-1)
-        between = between / between.sum(dim=-1, keepdim=True).clamp(min=1)
-        at_left, at_right, inside = words
-        return left.to(at_left) @ at_left + right.to(at_right) @ at_right + between.to(inside) @ inside
-
-
-class WordParts(LinearWeights):
-    """The three parts of W [l; r; b] + c; c goes to the first, whose shares add up to 1."""
-
-    def forward(self, words: Tensor) -> tuple[Tensor, ...]:
-        """Three (B, N, h) of (B, N, h) words."""
-        first, *others = self.weight.chunk(3, dim=1)
-        return linear(words, first, self.bias), *(linear(words, weight) for weight in others)
 
 
 class ReducingLayer(nn.Linear):

@@ -13,6 +13,7 @@ from hf_spanner.methods.diffusion_ner.denoiser_diffusion_ner import (
     BoundaryPooling,
     Denoiser,
     MeanPooling,
+    PointedWords,
     SinusoidalEmbedding,
 )
 
@@ -129,19 +130,32 @@ def test_every_parameter_takes_part(config: dict[str, Any]) -> None:
     sentence = module.read(words, mask)
     vectors = module(sentence, spans, torch.tensor([3, 700]))
     left, right = module.boundaries(sentence, vectors, spans)
-    types = module.type_logits(sentence, vectors, left, right)
+    types = module.type_logits(sentence, vectors, spans[:, 0])
     (left.sum() + right.sum() + types.sum()).backward()
     assert all(parameter.grad is not None for parameter in module.parameters())
 
 
-def test_types_of_a_span_are_those_of_two_sure_pointers() -> None:
-    """The twin points at first and last word with all probability; the noisy span itself has no part."""
+def test_a_type_is_read_from_the_pointed_words_and_those_between() -> None:
+    """The twin projects [first; last; mean of first to last] of each span; a pair in the wrong order is turned."""
     module = denoiser(type_reading="pointed")
     words, mask, spans = inputs()
-    sentence, ends = module.read(words, mask), spans[:, 0]
-    left, right = (100.0 * nn.functional.one_hot(places, words.shape[1]) for places in ends.unbind(dim=-1))
-    expected = module.type_logits(sentence, torch.full((2, 5, SIZE), math.nan), left, right)
-    torch.testing.assert_close(module.types_at(sentence, ends), expected, atol=1e-5, rtol=1e-5)
+    ends = spans[:, 0]
+    types = module.type_logits(module.read(words, mask), torch.full((2, 5, SIZE), math.nan), ends.flip(-1))
+    for row in range(2):
+        for span, (first, last) in enumerate(ends[row].tolist()):
+            inside = words[row, first : last + 1].mean(dim=0)
+            parts = torch.cat([words[row, first], words[row, last], inside])
+            vector = module.pointed.project.weight @ parts + module.pointed.project.bias
+            torch.testing.assert_close(types[row, span], module.types(vector), atol=1e-5, rtol=1e-5)
+
+
+def test_no_tensor_of_pointed_words_is_larger_than_words_or_spans(largest_tensor: Any) -> None:
+    """With M 20, N 30, h 16 and B 2 prefix sums are 992 numbers; a mask of words in spans would be 1,200."""
+    words, spans = torch.randn(2, 30, SIZE, requires_grad=True), torch.randint(30, (2, 20, 2)).sort(dim=-1).values
+    module = PointedWords(SIZE)
+    with largest_tensor as largest:
+        module(module.read(words), spans).sum().backward()
+    assert largest.num_elements <= 2 * 31 * SIZE
 
 
 @pytest.mark.parametrize("reach", [0, 3])

@@ -7,13 +7,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import nn
 
 from hf_spanner import SpanNERModel
 from hf_spanner.methods.diffusion_ner import pointers_diffusion_ner as pointers
 from hf_spanner.methods.diffusion_ner.pointers_diffusion_ner import (
     FusionScores,
-    PointedWords,
     RelativePositions,
     WordPointer,
     chunks,
@@ -153,70 +152,6 @@ def test_new_positions_change_nothing_and_can_learn(tiny_model: Callable[..., Sp
             (scores * torch.randn_like(scores)).sum().backward()
             assert positions.expand.weight.grad.any()
             assert positions.expand.bias.grad.any()
-
-
-def means_of(words: Tensor, left: Tensor, right: Tensor) -> Tensor:
-    """(B, K, 3 h) means that `PointedWords` reads, of the probabilities of both pointers, one after the other."""
-    size = words.shape[-1]
-    pointed, means = PointedWords(size), []
-    pointed.project.bias.data.zero_()
-    for weight in torch.eye(3 * size).split(size):
-        pointed.project.weight.data = weight
-        means.append(pointed(pointed.read(words), left.log().clamp(min=LOWEST), right.log().clamp(min=LOWEST)))
-    return torch.cat(means, dim=-1)
-
-
-def test_pointed_words_by_hand() -> None:
-    """Words 1, 2, 4. A pair of sure pointers, 0 to 1, reads 1, 2 and their mean 1.5.
-
-    P_l = (.5, .5, 0) and P_r = (0, 0, 1) read 1.5 and 4; words 0, 1, 2 lie between with .5, 1 and 1, so (.5 + 2 + 4) /
-    2.5 = 2.6. A pair in the wrong order, 2 to 0, has nothing between; two in the wrong order half of the time,
-    P_l = (.5, 0, .5) and P_r = (1, 0, 0), have .5 of word 0.
-    """
-    words = torch.tensor([[[1.0], [2.0], [4.0]]])
-    left = torch.tensor([[[1, 0, 0], [0.5, 0.5, 0], [0, 0, 1], [0.5, 0, 0.5]]])
-    right = torch.tensor([[[0, 1, 0], [0, 0, 1], [1, 0, 0], [1, 0, 0.0]]])
-    expected = torch.tensor([[[1, 2, 1.5], [1.5, 4, 2.6], [4, 1, 0], [2.5, 1, 0.5]]])
-    torch.testing.assert_close(means_of(words, left, right), expected)
-
-
-@given(st.integers(1, 6), st.integers(0, 1000))
-def test_words_between_are_those_of_all_pairs(num_words: int, seed: int) -> None:
-    """The twin goes through all pairs l <= r and counts each word between as often as the pair is likely."""
-    generator = torch.Generator().manual_seed(seed)
-    words = torch.randn(1, num_words, 4, generator=generator)
-    left, right = torch.randn(2, 1, 1, num_words, generator=generator).mul(3).softmax(dim=-1)
-    shares = torch.zeros(num_words)
-    for first in range(num_words):
-        for last in range(first, num_words):
-            shares[first : last + 1] += left[0, 0, first] * right[0, 0, last]
-    expected = torch.cat(
-        [left[0] @ words[0], right[0] @ words[0], shares[None] @ words[0] / shares.sum().clamp(min=1)], 1
-    )
-    torch.testing.assert_close(means_of(words, left, right)[0], expected, atol=1e-5, rtol=1e-5)
-    pointed = PointedWords(4)
-    projected = nn.functional.linear(expected, pointed.project.weight, pointed.project.bias)
-    found = pointed(pointed.read(words), left.log(), right.log())[0]
-    torch.testing.assert_close(found, projected, atol=1e-5, rtol=1e-5)
-
-
-def test_padding_is_never_pointed_at_and_no_words_stay_finite() -> None:
-    torch.manual_seed(0)
-    pointed, words = PointedWords(SIZE), torch.randn(1, 5, SIZE)
-    left, right = torch.randn(2, 1, 3, 5)
-    more = [nn.functional.pad(scores, (0, 4), value=LOWEST) for scores in (left, right)]
-    padded = pointed(pointed.read(nn.functional.pad(words, (0, 0, 0, 4), value=9.0)), *more)
-    torch.testing.assert_close(padded, pointed(pointed.read(words), left, right), atol=1e-6, rtol=1e-5)
-    assert pointed(pointed.read(torch.zeros(1, 1, SIZE)), *torch.full((2, 1, 3, 1), LOWEST)).isfinite().all()
-
-
-def test_no_tensor_of_pointed_words_is_larger_than_words_spans_or_scores(largest_tensor: Any) -> None:
-    """With K 20, N 30, h 16 and B 2 the scores are 1,200 numbers; the (K, N, h) fusion would be 19,200."""
-    pointed, words = PointedWords(SIZE), torch.randn(2, 30, SIZE, requires_grad=True)
-    left, right = (torch.randn(2, 20, 30, requires_grad=True) for _ in range(2))
-    with largest_tensor as largest:
-        pointed(pointed.read(words), left, right).sum().backward()
-    assert largest.num_elements <= 2 * 20 * 30
 
 
 def test_without_a_range_there_are_no_positions(tiny_model: Callable[..., SpanNERModel]) -> None:
