@@ -29,14 +29,16 @@ from hf_spanner.methods.diffusion_ner.process_diffusion_ner import (
     step_times,
 )
 
+FUSED_CHANNELS = 64  # of the fusion of spans and words that exist at a time
+
 
 class DiffusionNERHead(nn.Module):
     """Entities of words, after all steps from noise.
 
     The noise of a text follows from its number of words, so it is a table, and so are the different spans of the first
     step. A window with more words than it may have tokens takes those of the longest; most of its words have no token.
-    The fusion of all different spans with all
-    words is held at once, so memory is O(K N h) for a sentence.
+    The fusion of all different spans with all words is held for some channels at a time, so memory is O(K N) for a
+    sentence, and O((K + N) h).
 
     Args:
         model: The model; its pointers are computed otherwise from here on.
@@ -162,10 +164,16 @@ def attended(attention: Attention, vectors: Tensor, keys: Tensor, values: Tensor
 
 
 def fusion_scores(output: PointerOutput, words: Tensor, spans: Tensor) -> Tensor:
-    """(B, K, N) as the pointer's own, all at once; ONNX Runtime is slow where the matrix comes first."""
-    fused = torch.maximum(words[:, None], -spans[:, :, None])  # (B, K, N, h)
-    scores = nn.functional.linear(output.weight, fused.flatten(0, 2))  # (1, B K N)
-    return scores.view(fused.shape[:3]) + (spans * output.weight[0]).sum(dim=-1, keepdim=True) + output.bias
+    """(B, K, N) as the pointer's own, some channels at a time, so that the fusion stays in a processor's cache.
+
+    ONNX Runtime is slow where the matrix comes first.
+    """
+    scores = (spans * output.weight[0]).sum(dim=-1, keepdim=True) + output.bias  # (B, K, 1)
+    parts = (tensor.split(FUSED_CHANNELS, dim=-1) for tensor in (words, spans, output.weight))
+    for part, span_part, weight in zip(*parts, strict=True):
+        fused = torch.maximum(part[:, None], -span_part[:, :, None])  # (B, K, N, c)
+        scores = scores + nn.functional.linear(weight, fused.flatten(0, 2)).view(fused.shape[:3])
+    return scores
 
 
 def distinct_rows(spans: Tensor, is_wanted: Tensor) -> tuple[Tensor, Tensor, Tensor]:
