@@ -13,6 +13,7 @@ from hf_spanner.methods.locate_and_label.modeling_locate_and_label import (
     LocateAndLabelModel,
     found_labels,
     is_legal_span,
+    word_rows,
 )
 from hf_spanner.methods.locate_and_label.span_pooling_locate_and_label import pooled_spans
 
@@ -52,15 +53,18 @@ class LocateAndLabelHead(nn.Module):
         flat = sentence.flatten()
         spans = seeds.expand(words.shape[0], -1, -1)  # (B, K, 2)
         pooled = pooled_spans(maxima, flat, *spans.flatten(0, 1).unbind(dim=1)).view(*sentence.shape, -1)
-        logits, offsets = model._stage_one(words, word_mask, pooled, sentence, spans)
-        moved = moved_spans(spans, offsets, word_lengths(word_mask)[:, None])
-        is_legal = fits & is_legal_span(sentence, spans, word_mask) & is_legal_span(sentence, moved, word_mask)
-        found = (model._passes_filter(logits, self.threshold) & is_legal).nonzero(as_tuple=True)  # (P,) each
-        proposals = torch.cat([found[0][:, None], moved[found]], dim=1)  # (P, 3)
+        logits = model._filter_logits(words, pooled, word_rows(sentence, spans, num_words))
+        is_legal = fits & is_legal_span(sentence, spans, word_mask)
+        row, number = (model._passes_filter(logits, self.threshold) & is_legal).nonzero(as_tuple=True)  # (S,) each
+        passed = seeds[number]  # (S, 2)
+        moves = model._moves(words, word_mask, pooled[row, number], word_rows(row, passed, num_words))
+        moved = moved_spans(passed, moves, word_lengths(word_mask)[row])
+        kept = is_legal_span(row, moved, word_mask).nonzero()[:, 0]  # (P,)
+        proposals = torch.cat([row[kept, None], moved[kept]], dim=1)  # (P, 3)
         class_logits = model._class_logits(words, maxima, proposals)
         places, labels, scores = found_labels(class_logits, multi_label=model.config.multi_label)
         if self.weighs_filter:
-            scores = scores * logits[found].float().sigmoid()[places]
+            scores = scores * logits[row, number][kept][places].float().sigmoid()
         return (*proposals[places].unbind(dim=1), labels, scores)
 
 

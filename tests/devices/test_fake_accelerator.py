@@ -41,6 +41,7 @@ PREDICTION = {
     "boundary_smoothing": LSTM | TABLE | {"modeling_boundary_smoothing.candidate_spans": 1},
     "locate_and_label": LSTM
     | {
+        "modeling_locate_and_label.score_spans": 1,
         "modeling_locate_and_label._proposals": 2,
         "modeling_locate_and_label.found_labels": 1,
         "modeling_locate_and_label.candidate_spans": 2,

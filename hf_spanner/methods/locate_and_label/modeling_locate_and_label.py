@@ -1,7 +1,7 @@
 """Locate and Label (Shen et al. 2021): filter seed spans, move their boundaries, then classify."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, cast
@@ -54,7 +54,7 @@ class LocateAndLabelOutput(SpanNEROutput):
         words: (B, N, D) vectors of the words.
         maxima: (J, B, N, D) maxima over runs of words.
         seeds: (K, 2) long, (start, end) of the seeds, the same for all sentences; None in a training step.
-        offsets: (B, K, 2) moves of both boundaries (zeros without a regressor).
+        offsets: (B, K, 2) moves of both boundaries (zeros without a regressor, and for seeds that the filter drops).
         proposals: (P, 3) long, (sentence, start, end) of moved seeds that passed the filter; in a training step of all
             moved spans of the sample, also those that a move has made illegal.
         class_logits: (P, C + 1), none last; with `multi_label` (P, C), the log-odds of each label.
@@ -77,9 +77,10 @@ class LocateAndLabelModel(SpanNERModel):
     """Seeds that overlap an entity enough are moved onto it and classified there.
 
     Time after the encoder: O(K d h) with K seeds, K below N times the longest seed, so linear in N; at inference the
-    classifier runs on proposals only. Memory: O(K (d + h) + N d log N) a sentence; with gold also one (K, G) table.
-    The three parts of a head's input are never joined: its first layer acts on each part by itself, and on a boundary
-    word once for each word. With `multi_label` each label is a decision of its own, so a span may have several.
+    regressor runs on seeds that pass the filter and the classifier on proposals only. Memory: O(K (d + h) + N d log N)
+    a sentence; with gold also one (K, G) table. The three parts of a head's input are never joined: its first layer
+    acts on each part by itself, and on a boundary word once for each word. With `multi_label` each label is a decision
+    of its own, so a span may have several.
     """
 
     config: LocateAndLabelConfig
@@ -98,14 +99,18 @@ class LocateAndLabelModel(SpanNERModel):
     def score_spans(
         self, words: Tensor, word_mask: Tensor, labels: Tensor | None, decoding: Mapping[str, Any]
     ) -> LocateAndLabelOutput:
-        """Filter and regressor on all seeds, the classifier on what the filter keeps; in training the sample alone."""
+        """The filter on all seeds, the other heads on what it keeps; in training all three on the sample alone."""
         maxima = range_maxima(words)  # (J, B, N, D)
         if self.training and labels is not None:
             return self._scored_sample(words, maxima, word_mask, labels)
         lengths = range(1, self.config.max_seed_length + 1)
         seeds = seed_spans(words.shape[1], lengths, words.device)  # (K, 2)
         sentence = torch.arange(len(words), device=words.device)[:, None]  # (B, 1)
-        logits, offsets = self._stage_one(words, word_mask, pooled_seeds(maxima, lengths), sentence, seeds)
+        pooled, rows = pooled_seeds(maxima, lengths), word_rows(sentence, seeds, words.shape[1])
+        logits = self._filter_logits(words, pooled, rows)
+        passed = self._passes_filter(logits, decoding["filter_threshold"]).nonzero(as_tuple=True)  # (S,) each
+        moves = self._moves(words, word_mask, pooled[passed], [row[passed] for row in rows])
+        offsets = moves.new_zeros(*logits.shape, 2).index_put(passed, moves)
         output = LocateAndLabelOutput(
             logits=logits, word_mask=word_mask, words=words, maxima=maxima, seeds=seeds, offsets=offsets
         )
@@ -239,7 +244,8 @@ class LocateAndLabelModel(SpanNERModel):
         """The three heads on the spans that the loss is taken on; the sample follows from the gold alone."""
         sample = self._sampled_spans(word_mask, gold)
         pooled = pooled_spans(maxima, sample.sentence, *sample.spans.unbind(dim=1))  # (P, D)
-        logits, offsets = self._stage_one(words, word_mask, pooled, sample.sentence, sample.spans)
+        rows = word_rows(sample.sentence, sample.spans, words.shape[1])
+        logits, offsets = self._filter_logits(words, pooled, rows), self._moves(words, word_mask, pooled, rows)
         moved = moved_spans(sample.spans, offsets.detach(), word_lengths(word_mask)[sample.sentence])  # (P, 2)
         proposals = torch.cat([sample.sentence[:, None], moved], dim=1)  # (P, 3)
         return LocateAndLabelOutput(
@@ -253,22 +259,21 @@ class LocateAndLabelModel(SpanNERModel):
             sample=sample,
         )
 
-    def _stage_one(
-        self, words: Tensor, word_mask: Tensor, pooled: Tensor, sentence: Tensor, spans: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Filter logits (...) and moves (..., 2) of spans (..., 2) of sentences (...), with their (..., D) maxima."""
-        places = word_rows(sentence, spans, words.shape[1])
-        logits = pooled.new_zeros(pooled.shape[:-1])
-        offsets = pooled.new_zeros(*pooled.shape[:-1], 2)
-        if self.filter is not None:
-            logits = self.filter(pooled, words, words, *places)[..., 0]
-        if self.regressor is not None:
-            last_word = word_lengths(word_mask) - 1  # (B,)
-            next_places = (torch.arange(words.shape[1], device=words.device) + 1).minimum(last_word[:, None])  # (B, N)
-            before = torch.cat([words[:, :1], words[:, :-1]], dim=1)
-            after = words.gather(1, next_places[..., None].expand_as(words))
-            offsets = self.regressor(pooled, before, after, *places)
-        return logits, offsets
+    def _filter_logits(self, words: Tensor, pooled: Tensor, rows: Sequence[Tensor]) -> Tensor:
+        """(...) of spans with (..., D) maxima whose first and last words are these (...) rows."""
+        if self.filter is None:
+            return pooled.new_zeros(pooled.shape[:-1])
+        return self.filter(pooled, words, words, *rows)[..., 0]
+
+    def _moves(self, words: Tensor, word_mask: Tensor, pooled: Tensor, rows: Sequence[Tensor]) -> Tensor:
+        """(..., 2) of the same."""
+        if self.regressor is None:
+            return pooled.new_zeros(*pooled.shape[:-1], 2)
+        last_word = word_lengths(word_mask) - 1  # (B,)
+        next_places = (torch.arange(words.shape[1], device=words.device) + 1).minimum(last_word[:, None])  # (B, N)
+        before = torch.cat([words[:, :1], words[:, :-1]], dim=1)
+        after = words.gather(1, next_places[..., None].expand_as(words))
+        return self.regressor(pooled, before, after, *rows)
 
     def weighs_filter(self, decoding: Mapping[str, Any]) -> bool:
         """Whether the filter's probability is a factor of the score."""

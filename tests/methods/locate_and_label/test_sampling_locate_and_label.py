@@ -23,7 +23,7 @@ from hf_spanner.methods.locate_and_label.loss_locate_and_label import (
     sampled_negatives,
     soft_weights,
 )
-from hf_spanner.methods.locate_and_label.modeling_locate_and_label import is_legal_span
+from hf_spanner.methods.locate_and_label.modeling_locate_and_label import is_legal_span, word_rows
 from hf_spanner.methods.locate_and_label.span_pooling_locate_and_label import pooled_spans, range_maxima, seed_spans
 
 Make = Callable[..., SpanNERModel]
@@ -122,7 +122,8 @@ def loss_of_all_seeds(model: SpanNERModel, batch: dict[str, Tensor]) -> Tensor:
     sentence = rows.expand(spans.shape[:2]).flatten()
     flat = spans.flatten(0, 1)
     pooled = pooled_spans(maxima, sentence, *flat.unbind(dim=1))
-    logits, offsets = model._stage_one(words, mask, pooled, sentence, flat)
+    places = word_rows(sentence, flat, words.shape[1])
+    logits, offsets = model._filter_logits(words, pooled, places), model._moves(words, mask, pooled, places)
     moved = moved_spans(flat, offsets.detach(), lengths[sentence])
     class_logits = model._class_logits(words, maxima, torch.cat([sentence[:, None], moved], dim=1))
     targets, iou = pairs.gold.flatten(0, 1), pairs.iou.flatten()
