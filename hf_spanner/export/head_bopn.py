@@ -56,6 +56,8 @@ class BOPNHead(nn.Module):
             scores = (probabilities[..., centre] + mean_vote).clamp(max=1)
         else:
             scores = torch.where(has_centre, chosen, mean_vote)
+        if self.confidence == "product":
+            scores = scores * self.agreement(probabilities, is_upper)
         most = weight if self.pools else counts.amax(dim=0)
         found = (has_centre | ((most >= self.enough) & is_upper[..., None])).nonzero(as_tuple=True)
         sentence, starts, lasts, types = found
@@ -72,23 +74,35 @@ class BOPNHead(nn.Module):
         is_cell = is_upper if model.config.mask_lower else word_mask[:, :, None] & word_mask[:, None, :]
         return model.convolutions(scores, is_cell)
 
+    def agreement(self, probabilities: Tensor, is_upper: Tensor) -> Tensor:
+        """(B, N, N, M) mean probability with which the cells around each span vote for it, 1 where there are none."""
+        total, count = torch.zeros_like(probabilities[..., 0]), torch.zeros_like(is_upper, dtype=probabilities.dtype)
+        for label, move in enumerate(self.moves):
+            if move != [0, 0]:
+                is_cell = is_upper[..., None].to(probabilities.dtype)  # (B, N, N, 1)
+                total = total + self.moved(probabilities[..., label] * is_cell, move)
+                count = count + self.moved(is_cell, move)[..., 0]
+        mean = total / count.clamp(min=1)[..., None]
+        return torch.where(count[..., None] > 0, mean, 1.0)
+
+    def moved(self, table: Tensor, move: list[int]) -> Tensor:
+        """The (B, N, N, M) table with each cell on the span that it means by a label of this move, 0 beyond."""
+        reach, num_words = self.max_offset, table.shape[1]
+        start, last = reach + move[0], reach + move[1]
+        padded = pad(table, (0, 0, reach, reach, reach, reach))
+        return padded[:, start : start + num_words, last : last + num_words]
+
     def votes(self, best: Tensor, chosen: Tensor, is_upper: Tensor) -> tuple[Tensor, Tensor]:
         """For each span and type the numbers of votes of each boundary (2, ...), and the sum of their probabilities.
 
         A label's votes are its cells, moved onto the span that they mean.
         """
-        reach, num_words = self.max_offset, best.shape[1]
         counts, total = [torch.zeros_like(chosen), torch.zeros_like(chosen)], torch.zeros_like(chosen)
         for label, move in enumerate(self.moves):
             if move == [0, 0] or self.mode == "center":
                 continue
             votes = ((best == label) & is_upper[..., None]).to(chosen.dtype)
-            start, last = reach + move[0], reach + move[1]
-            here, weighed = (
-                pad(table, (0, 0, reach, reach, reach, reach))[:, start : start + num_words, last : last + num_words]
-                * is_upper[..., None]
-                for table in (votes, votes * chosen)
-            )
+            here, weighed = (self.moved(table, move) * is_upper[..., None] for table in (votes, votes * chosen))
             side = 0 if move[0] else 1
             counts[side], total = counts[side] + here, total + weighed
         return torch.stack(counts), total

@@ -12,6 +12,7 @@ SETTINGS = [
     {"decode_mode": "votes", "min_votes": 1},
     {"decode_mode": "votes", "min_votes": 3, "pool_votes": True},
     {"decode_mode": "all", "confidence": "sum"},
+    {"confidence": "product"},
 ]
 
 

@@ -60,9 +60,10 @@ class BOPNConfig(SpanNERConfig):
     # Votes of one boundary that `votes` asks for; None takes S, as the official code
     min_votes: Annotated[int, Interval(1, 64)] | None = None
     pool_votes: bool = False  # count the votes of both boundaries together in `votes`
-    # Score of a span: `label`, the probability of its centre label or else the mean one of its votes; or `sum`, its
-    # probability as a centre plus the mean probability of its votes, at most 1
-    confidence: Literal["label", "sum"] = "label"
+    # Score of a span: `label`, the probability of its centre label or else the mean one of its votes; `sum`, its
+    # probability as a centre plus the mean probability of its votes, at most 1; or `product`, `label` times the mean
+    # probability with which the cells around it point at it
+    confidence: Literal["label", "sum", "product"] = "label"
 
     @property
     def num_prompts(self) -> int:

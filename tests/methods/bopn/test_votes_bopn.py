@@ -127,6 +127,9 @@ def test_confidence_of_centres_and_of_votes_by_hand() -> None:
 
     (3, 4) has no centre but two start votes with logits 2 and 3: (0.596411 + 0.800671) / 2 = 0.698541. Its own cell has
     equal logits except for out, which has 1: 1 / (5 + e) = 0.129562 as a centre, 0.828103 in sum.
+
+    In the product all four cells around count, those of (1, 2) with 0.129562 each, so it is 0.077272. Around (3, 4) the
+    start votes have 0.596411 and 0.800671, the other two 0.129562: a mean of 0.414052, times 0.698541 0.289232.
     """
     logits = torch.zeros(1, 6, 6, 1, 6)
     logits[..., 5] = 1.0
@@ -138,6 +141,17 @@ def test_confidence_of_centres_and_of_votes_by_hand() -> None:
     summed = entities(logits, min_votes=2, confidence="sum")
     assert summed[0, 1, 2, 0] == pytest.approx(0.596411, abs=1e-5)
     assert summed[0, 3, 4, 0] == pytest.approx(0.828103, abs=1e-5)
+    product = entities(logits, min_votes=2, confidence="product")
+    assert product == {(0, 1, 2, 0): pytest.approx(0.077272, abs=1e-5), (0, 3, 4, 0): pytest.approx(0.289232, abs=1e-5)}
+
+
+def test_the_product_is_the_label_alone_where_no_other_span_could_vote() -> None:
+    """One word has no span beside it, also where the table is padded."""
+    logits = torch.zeros(1, 3, 3, 1, 6)
+    logits[..., 2] = 2.0
+    word_mask = torch.tensor([[True, False, False]])
+    product = entities(logits, word_mask, confidence="product")
+    assert product == entities(logits, word_mask) == {(0, 0, 0, 0): pytest.approx(0.596411, abs=1e-5)}
 
 
 def test_sum_of_probabilities_is_capped() -> None:
