@@ -66,7 +66,7 @@ class DiffusionNERHead(nn.Module):
         sentence, lengths = denoiser.read(words, word_mask), word_lengths(word_mask)
         known = lengths.clamp(max=self.noise.shape[1] - 1)
         noise = self.noise[:, known]  # (1 or S, B, R K, 2)
-        is_wanted = self.wanted(lengths)
+        is_wanted = self.wanted(known)
         levels = noise_levels(config.schedule, config.num_timesteps)
         noisy = noise[0]
         rows, counts, places = self.first_rows(known)
