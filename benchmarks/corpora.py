@@ -42,6 +42,7 @@ ENCODERS = {  # all of 6 layers and 384 channels
 }
 KEPT_ROWS = {"dev": 500, "test": 1000}
 BUDGET = {"sentences": 1000, "steps": 189}  # three epochs in batches of 16
+PLAIN_SCORES = {"locate_and_label": "class", "bopn": "label"}  # products are for models that are sure
 KEY = ("corpus", "method", "train", "steps", "split")
 
 
@@ -153,6 +154,8 @@ def recipe_of(corpus: str, method: str, steps: int, folder: Path) -> Recipe:
     settings += [f"encoder={ENCODERS[facts.encoder]}", f"training.max_steps={steps}", f"training.output_dir={folder}"]
     if facts.encoder != "minilm":
         settings.append("model.word_features=none")  # these encoders know upper case
+    if method in PLAIN_SCORES:
+        settings.append(f"model.confidence={PLAIN_SCORES[method]}")
     settings += ["training.seed=1", "training.use_cpu=true", "training.disable_tqdm=true"]
     settings += [f"training.{name}=no" for name in ("eval_strategy", "save_strategy")]
     settings += ["training.load_best_model_at_end=false", "calibration=null"]
