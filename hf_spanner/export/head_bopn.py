@@ -76,14 +76,13 @@ class BOPNHead(nn.Module):
 
     def agreement(self, probabilities: Tensor, is_upper: Tensor) -> Tensor:
         """(B, N, N, M) mean probability with which the cells around each span vote for it, 1 where there are none."""
-        total, count = torch.zeros_like(probabilities[..., 0]), torch.zeros_like(is_upper, dtype=probabilities.dtype)
+        is_cell = is_upper[..., None].to(probabilities.dtype)  # (B, N, N, 1)
+        total, count = torch.zeros_like(probabilities[..., 0]), torch.zeros_like(is_cell)
         for label, move in enumerate(self.moves):
             if move != [0, 0]:
-                is_cell = is_upper[..., None].to(probabilities.dtype)  # (B, N, N, 1)
                 total = total + self.moved(probabilities[..., label] * is_cell, move)
-                count = count + self.moved(is_cell, move)[..., 0]
-        mean = total / count.clamp(min=1)[..., None]
-        return torch.where(count[..., None] > 0, mean, 1.0)
+                count = count + self.moved(is_cell, move)
+        return torch.where(count > 0, total / count.clamp(min=1), 1.0)
 
     def moved(self, table: Tensor, move: list[int]) -> Tensor:
         """The (B, N, N, M) table with each cell on the span that it means by a label of this move, 0 beyond."""
