@@ -128,7 +128,8 @@ def batch_of(name: str, recipe: Recipe, rows: Dataset) -> dict[str, Tensor]:
     """A batch with labels: sentences spread over the corpus, or as many one-token words as a window has."""
     tokenizer = AutoTokenizer.from_pretrained(recipe.encoder_folder)
     labels = label_set(rows)
-    collator = SpanNERCollator(tokenizer, {label: place for place, label in enumerate(labels)})
+    features = recipe.model.get("word_features", "none")
+    collator = SpanNERCollator(tokenizer, {label: place for place, label in enumerate(labels)}, word_features=features)
     if name == "corpus":
         return collator(rows.select(range(0, len(rows), max(1, len(rows) // 32))).to_list()[:32])
     window = min(LONGEST, new_model(recipe, rows).config.window_size)

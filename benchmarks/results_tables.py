@@ -42,8 +42,8 @@ TABLE = re.compile(r"(<!-- table: ([\w ]+) -->\n).*?(<!-- end of table -->)", re
 BASELINE = "token_classification"
 CORPORA = {"conll2003": "CoNLL 2003", "gum": "GUM", "weibo": "Weibo", "quickstart": "the quickstart's corpus"}
 CHOICE = {
-    "boundary_smoothing": "you begin: fast, truest scores",
-    "locate_and_label": "entities are long and nest",
+    "boundary_smoothing": "you begin: fast, true raw scores",
+    "locate_and_label": "entities nest, of 5 to 15 words",
     "bopn": "few sentences, nested entities",
     "diffusion_ner": "a call may trade time for entities",
     BASELINE: "nothing nests",

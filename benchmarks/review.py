@@ -229,7 +229,7 @@ def against_held_out(given: argparse.Namespace) -> None:
     else:
         kept, floor = kept_predictions(runs, list(files)), None
     print(f"{given.corpus}: {len(rows):,} rows, {len(keys(rows)):,} entities, draws {DRAWS}")
-    together = [list(kept)] if len(kept) > 1 else []
+    together, generator = [list(kept)] if len(kept) > 1 else [], np.random.default_rng(SEED)
     for methods in [*([method] for method in kept), *together]:
         for rate in RATES:
             results, judged = [], []
@@ -240,12 +240,13 @@ def against_held_out(given: argparse.Namespace) -> None:
                 first = {place for place in places[: round(FIRST_SHARE * len(keys(changed)))] if place is not None}
                 stated = np.array([suspect.probability for suspect in review.suspects])
                 judged.append((stated, np.array([place is not None for place in places])))
-                results.append((len(first) / len(errors), calibration_error(*judged[-1]), review.noise.rate))
-            found, error, stated_rate = np.mean(results, axis=0)
+                least = calibration_error(stated, generator.random(len(stated)) < stated)
+                results.append((len(first) / len(errors), calibration_error(*judged[-1]), least, review.noise.rate))
+            found, error, least, stated_rate = np.mean(results, axis=0)
             whole = calibration_error(*map(np.concatenate, zip(*judged, strict=True)))
             print(
-                f"{', '.join(methods)}, rate {rate}: found {found:.3f}, ECE {error:.3f}, of all draws together "
-                f"{whole:.3f}, r {stated_rate:.3f}"
+                f"{', '.join(methods)}, rate {rate}: found {found:.3f}, ECE {error:.3f}, of true probabilities "
+                f"{least:.3f}, of all draws together {whole:.3f}, r {stated_rate:.3f}"
             )
 
 

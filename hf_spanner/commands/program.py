@@ -34,6 +34,7 @@ EXTRAS = {  # a package that a command needs, and the extra that brings it
     "uvicorn": "serve",
     "spacy": "spacy",
     "cassis": "cas",
+    "ray": "ray",
 }
 
 
@@ -61,10 +62,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if given.traceback:
             raise
         stop(given.command, " ".join([*str(error).split(), *getattr(error, "__notes__", ())]))
-    except ModuleNotFoundError as error:
-        if error.name not in EXTRAS:
+    except ImportError as error:
+        if error.name in EXTRAS:
+            brings = f"pip install 'hf_spanner[{EXTRAS[error.name]}]' brings it"
+            stop(given.command, f"{error.name} is not installed; {brings}")
+        if error.name is not None:
             raise
-        stop(given.command, f"{error.name} is not installed; pip install 'hf_spanner[{EXTRAS[error.name]}]' brings it")
+        stop(given.command, str(error))  # ours, of an exported model
 
 
 def stop(command: str, message: str) -> None:

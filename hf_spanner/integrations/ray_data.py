@@ -88,15 +88,12 @@ def predict_folder(
         `wrong` of the output, each with its problem.
 
     Raises:
-        ImportError: If Ray is not installed.
+        ModuleNotFoundError: If Ray is not installed, which the extra `ray` brings.
         ValueError: If the folder exists and `resume` is false, or holds the output of something else; if the cluster
             has too few CPUs.
     """
-    try:
-        import ray  # type: ignore[import-not-found]  # an extra of its own
-        from ray.data import ActorPoolStrategy  # type: ignore[import-not-found]
-    except ImportError as error:
-        raise ImportError("--engine ray needs Ray Data; pip install 'hf_spanner[ray]' brings it") from error
+    import ray  # type: ignore[import-not-found]  # an extra of its own
+    from ray.data import ActorPoolStrategy  # type: ignore[import-not-found]
 
     remaining = _remaining_parts(
         parts_of(source), {"model": model, "source": source, "settings": settings}, folder, resume

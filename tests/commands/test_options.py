@@ -50,13 +50,25 @@ def test_values_are_checked_by_range(tmp_path: Path) -> None:
             output_file(str(path))
 
 
-@pytest.mark.parametrize("command", ["evaluate", "predict", "calibrate", "analyze", "compare"])
+@pytest.mark.parametrize(
+    ("command", "needed"),
+    {
+        "evaluate": ["model", "data"],
+        "predict": ["model", "data", "--output", "FOLDER/new"],
+        "calibrate": ["model", "data", "--output", "FOLDER/new"],
+        "analyze": ["model", "data", "--output", "FOLDER/new"],
+        "compare": ["model", "model", "data"],
+        "convert": ["data", "FOLDER/new"],
+        "export": ["model", "--output", "FOLDER/new"],
+        "review": ["model", "data", "--output", "FOLDER/new"],
+        "select": ["model", "data", "--output", "FOLDER/new", "--number", "1"],
+    }.items(),
+)
 def test_every_choice_of_the_reader_is_an_option_of_every_command(
-    program: Callable, command: str, tmp_path: Path
+    program: Callable, command: str, needed: list[str], tmp_path: Path
 ) -> None:
     """The names are those of recipes and of `load_rows`; what is left out is not handed on."""
-    needed = ["model", "model", "data"] if command == "compare" else ["model", "data"]
-    needed += ["--output", str(tmp_path / "new")]
+    needed = [word.replace("FOLDER", str(tmp_path)) for word in needed]
     assert given_reading(program(command).parsed_arguments(needed)) == {}
     options = ["--split", "7", "--comments", "skip", "--token-column", "1", "--class-names", "[O, B-X]"]
     expected = {"split": "7", "token_column": 1, "comments": "skip", "class_names": ["O", "B-X"]}

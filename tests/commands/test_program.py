@@ -60,6 +60,8 @@ def test_python_code_sees_the_exception(program: Callable) -> None:
     [
         (TypeError("a number is needed,\n  got a list"), "a number is needed, got a list"),
         (ModuleNotFoundError("", name="matplotlib"), "matplotlib is not installed; pip install 'hf_spanner[plots]'"),
+        (ModuleNotFoundError("", name="ray"), "ray is not installed; pip install 'hf_spanner[ray]'"),
+        (ImportError("exported for ONNX Runtime, which is not installed"), "exported for ONNX Runtime, which is not"),
     ],
 )
 def test_errors_of_other_kinds_that_a_user_can_mend(

@@ -47,7 +47,7 @@ class DiffusionNERConfig(SpanNERConfig):
     # A span's vector from its words: their `mean` (the paper), or `boundary`, a projection of first and last word
     # (official code)
     span_pooling: Literal["mean", "boundary"] = "mean"
-    # Layers of the span encoder; not in the paper, 2 in the official code
+    # Layers of the span encoder; one in the paper, 2 in the official code
     num_decoder_layers: Annotated[int, Interval(1, 64)] = 2
     num_attention_heads: Size = 8  # heads of its attention; they divide the width
     feedforward_size: Size = 1024  # width of its feed-forward layers; not in the paper, 1024 in the official code
