@@ -43,7 +43,7 @@ BASELINE = "token_classification"
 CORPORA = {"conll2003": "CoNLL 2003", "gum": "GUM", "weibo": "Weibo", "quickstart": "the quickstart's corpus"}
 CHOICE = {
     "boundary_smoothing": "you begin: fast, true raw scores",
-    "locate_and_label": "entities nest, of 5 to 15 words",
+    "locate_and_label": "entities of several words nest",
     "bopn": "few sentences, nested entities",
     "diffusion_ner": "a call may trade time for entities",
     BASELINE: "nothing nests",
