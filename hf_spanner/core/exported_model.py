@@ -113,13 +113,20 @@ class ExportedModel:
         return self._graph
 
     def save_pretrained(self, save_directory: str | Path) -> None:
-        """Write the graph and the configuration, as it is now, into another folder."""
+        """Write the graph and the configuration, as it is now, into a folder, over what an earlier export left there.
+
+        Raises:
+            ValueError: If the folder holds weights, which would be read in place of the graph.
+        """
         folder = Path(save_directory)
         folder.mkdir(parents=True, exist_ok=True)
-        self.config.save_pretrained(folder)
-        for path in self.folder.iterdir():
-            if path.is_file() and not (folder / path.name).exists():
+        weights = sorted(path.name for path in folder.glob("*.safetensors"))
+        if weights:
+            raise ValueError(f"the folder must hold no weights, which are read before a graph, got {weights[0]}")
+        for path in [] if folder.samefile(self.folder) else self.folder.iterdir():
+            if path.is_file():
                 shutil.copyfile(path, folder / path.name)
+        self.config.save_pretrained(folder)
 
     def eval(self) -> Self:
         """Itself: a graph is never trained."""

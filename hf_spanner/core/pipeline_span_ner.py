@@ -27,7 +27,8 @@ class SpanNERPipeline(Pipeline):
     A text longer than the encoder's window is read in overlapping windows and never cut. Texts are sorted by length
     within buffers of 32 batches, since padding is the largest cost; answers come in the order of the input, and the
     answer of a text does not depend on the batch that it is read in, unless its encoder reads padding (FNet, ConvBERT,
-    BigBird): there `batch_size=1` gives the same answer each time.
+    BigBird), or it is an ONNX graph of 8 bits, whose ranges are those of a batch: there `batch_size=1` gives the same
+    answer each time.
 
     Every name in the model's `decoding_parameters` (threshold, overlap and a method's own) may be given at construction
     or in a call; neither changes the configuration. `pretokenized=True` takes words in place of text.

@@ -81,7 +81,12 @@ class SpanNER:
 
         Returns:
             For each text its entities by start, longer first.
+
+        Raises:
+            TypeError: If a text stands where a list of texts or of words is asked for.
+            ValueError: If there are not as many documents as texts, or a threshold by label does not name each.
         """
+        self._check(texts, pretokenized, documents, threshold)
         if pretokenized:
             words = [list(text) for text in texts]
             offsets, surfaces = [surface_offsets(text) for text in words], [" ".join(text) for text in words]
@@ -105,6 +110,18 @@ class SpanNER:
             named_entities(surface, places, text_spans, settings["id2label"])
             for surface, places, text_spans in zip(surfaces, offsets, spans, strict=True)
         ]
+
+    def _check(self, texts: Sequence[Any], pretokenized: bool, documents: Any, threshold: Any) -> None:
+        """Refuse arguments that would be misread."""
+        if isinstance(texts, str) or (pretokenized and any(isinstance(text, str) for text in texts)):
+            raise TypeError(
+                f"texts must be a list of {'lists of words' if pretokenized else 'texts'}, got {texts!r:.80}"
+            )
+        if documents is not None and len(documents) != len(texts):
+            raise ValueError(f"documents must be one for each of {len(texts)} texts, got {len(documents)}")
+        labels = set(self.config["id2label"].values())
+        if isinstance(threshold, dict) and set(threshold) != labels:
+            raise ValueError(f"threshold must be a number or name each of {sorted(labels)}, got {threshold}")
 
     def settings(self) -> dict[str, Any]:
         """What merging needs of the configuration."""

@@ -109,6 +109,22 @@ def test_it_is_saved_with_its_graph_and_the_configuration_as_it_is_now(graph_fol
     assert words_of(pipeline("span-ner", model=str(graph_folder))(TEXT)) == TEXT.split()
 
 
+def test_it_takes_the_place_of_an_earlier_export_but_not_of_weights(graph_folder: Path, tmp_path: Path) -> None:
+    for name in (GRAPH_FACTS, "README.md"):
+        (tmp_path / name).write_text("of an earlier one")
+    (graph_folder / "README.md").write_text("of this one")
+    model = AutoModel.from_pretrained(graph_folder)
+    model.save_pretrained(tmp_path)
+    model.save_pretrained(graph_folder)
+    assert [(tmp_path / name).read_text() for name in (GRAPH_FACTS, "README.md")] == [
+        (graph_folder / GRAPH_FACTS).read_text(),
+        "of this one",
+    ]
+    (tmp_path / "model.safetensors").touch()
+    with pytest.raises(ValueError, match=r"must hold no weights, .*, got model\.safetensors"):
+        model.save_pretrained(tmp_path)
+
+
 @pytest.mark.parametrize("kind", ["onnx", "openvino"])
 def test_without_the_library_that_runs_it_the_error_names_the_extra(
     graph_folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch

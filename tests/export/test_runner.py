@@ -26,6 +26,13 @@ from ort_span_ner import SpanNER
 ner = SpanNER(sys.argv[1])
 texts = json.loads(sys.argv[2])
 words = [text.split() for text in texts]
+for wrong in ({"texts": "a"}, {"texts": ["a"], "pretokenized": True}, {"texts": ["a"], "documents": []},
+              {"texts": ["a"], "threshold": {}}):
+    try:
+        ner(**wrong)
+        sys.exit(f"{wrong} was taken")
+    except (TypeError, ValueError):
+        pass
 print(json.dumps([ner(texts), ner(texts, overlap="any", threshold=0.4), ner(words, pretokenized=True)]))
 """
 
