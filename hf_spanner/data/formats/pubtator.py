@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from hf_spanner.data.formats.documents import left_out
@@ -12,6 +13,7 @@ from hf_spanner.data.schema import Problem, Row
 from hf_spanner.data.texts import AnnotatedText, TextEntity, text_rows
 
 TEXT_LINE = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
+MENTION_LINE = re.compile(r"[^\t]*\t(\d{1,18})\t(\d{1,18})\t([^\t]*)\t([^\t]*)")
 MENTION = "number, start, end, surface and type with tabs between"
 UNWRITABLE = re.compile(r"[\t\r\n]")
 Lines = list[tuple[int, str]]
@@ -28,34 +30,36 @@ def pubtator_rows(path: Path, reading: Reading) -> Iterator[Row]:
         ValueError: For malformed lines, and surfaces that are not at their offsets, as the options say.
     """
     lines: Lines = []
-    for number, line in text_lines(path):
+    document = None
+    for number, line in chain(text_lines(path), [(0, "")]):
+        match = TEXT_LINE.fullmatch(line)
+        if lines and (not line.strip() or (match and document not in (None, match[1]))):
+            yield from _document(document, lines, path, reading)
+            lines, document = [], None
+        if match:
+            document = match[1]
         if line.strip():
             lines.append((number, line))
-        elif lines:
-            yield from _document(lines, path, reading)
-            lines = []
-    if lines:
-        yield from _document(lines, path, reading)
 
 
-def _document(lines: Lines, path: Path, reading: Reading) -> Iterator[Row]:
+def _document(document: str | None, lines: Lines, path: Path, reading: Reading) -> Iterator[Row]:
     """Rows of one article."""
     texts: dict[str, str] = {}
-    document = None
     entities = []
     for number, line in lines:
         place = f"{path}, line {number}"
-        match = TEXT_LINE.fullmatch(line)
+        match, mention = TEXT_LINE.fullmatch(line), MENTION_LINE.match(line)
         fields = line.split("\t")
         if has_bare_return(line):
             reading.refuse(place, Problem("line end", "line", line, LINE_ENDS))
-        elif match is not None:
-            document = match[1]
+        elif match is not None and match[2] not in texts:
             texts[match[2]] = match[3]
-        elif len(fields) >= 5 and fields[1].isdecimal() and fields[2].isdecimal():
-            pieces = [(int(fields[1]), int(fields[2]))]
-            entities.append(TextEntity(place, "mention", pieces, fields[4], fields[3]))
-        elif len(fields) >= 4 and not fields[1].isdecimal():
+        elif match is not None or (len(fields) >= 4 and document not in (None, fields[0])):
+            reading.refuse(place, Problem("article", "line", line, f"one title, abstract and mentions of {document}"))
+        elif mention is not None:
+            pieces = [(int(mention[1]), int(mention[2]))]
+            entities.append(TextEntity(place, "mention", pieces, mention[4], mention[3]))
+        elif len(fields) >= 4 and fields[1][:1].isalpha():
             reading.report.count("skipped, relation", f"{place}: {line[:80]!r}")
         else:
             reading.refuse(place, Problem("line", "line", line, f"{MENTION}, or a title or an abstract"))

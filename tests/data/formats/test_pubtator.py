@@ -41,6 +41,9 @@ def test_a_file_of_the_package_bioc_is_read(tool_files, surfaces):
         ("77\t0\t5\tFevers\tDisease", r"line 3: surface is 'Fevers' \(surface\); allowed: 'Fever'"),
         ("77\t0\t500\tFever\tDisease", r"line 3: mention.*\(range\)"),
         ("77\t0\t5", r"line 3: line is .*number, start, end"),
+        ("77\t-1\t5\tFever\tDisease\tD1", r"line 3: line is .*number, start, end"),
+        ("78\t0\t5\tFever\tDisease", r"line 3: line is .*\(article\)"),
+        ("77|a|fell", r"line 3: line is .*\(article\)"),
     ],
 )
 def test_malformed_lines_are_refused_or_dropped(line, message, tmp_path):
@@ -51,6 +54,12 @@ def test_malformed_lines_are_refused_or_dropped(line, message, tmp_path):
     report = ReadReport()
     assert len(list(read_rows(path, on_error="drop", report=report))) == 2
     assert sum(report.counts.values()) == 1
+
+
+def test_a_new_number_begins_an_article_without_a_blank_line(tmp_path):
+    path = tmp_path / "a.pubtator"
+    path.write_text("1|t|a\n1\t0\t1\ta\tX\n2|t|b\n2|a|c\n", encoding="utf-8")
+    assert [(row["document"], row["tokens"]) for row in read_rows(path)] == [("1", ["a"]), ("2", ["b"]), ("2", ["c"])]
 
 
 def test_an_article_without_title_is_refused(tmp_path):
