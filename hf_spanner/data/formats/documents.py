@@ -40,30 +40,47 @@ def write_brat(rows: Iterable[Row], path: Path, writing: Writing) -> None:
             with blanks, as `on_error` says.
     """
     path.mkdir()
+    unnamed: list[tuple[int, Row]] = []
     for document, group in documents_of(writing.counted(rows, text=True)):
-        name = NO_DOCUMENT if document is None else document
         if document is None:
-            writing.report.count("changed, rows without document written as one", str(path))
-        if PurePosixPath(name).is_absolute() or not {"..", ""}.isdisjoint(name.split("/")):
-            raise ValueError(f"document is {name!r}, allowed: a name that stays in the folder {path}")
-        text_file, annotation = path / f"{name}.txt", path / f"{name}.ann"
+            unnamed = list(group)
+        else:
+            _write_pair(document, group, path, writing)
+    if unnamed:
+        writing.report.count("changed, rows without document written as one", str(path))
+        name = NO_DOCUMENT
+        while (path / f"{name}.txt").exists():
+            name += "_"
+        _write_pair(name, unnamed, path, writing)
+
+
+def _write_pair(name: str, group: Iterable[tuple[int, Row]], path: Path, writing: Writing) -> None:
+    """Write the text and the annotation of one document."""
+    if PurePosixPath(name).is_absolute() or not {"..", ".", ""}.isdisjoint(name.split("/")):
+        raise ValueError(f"document is {name!r}, allowed: a name that stays in the folder {path}")
+    text_file, annotation = path / f"{name}.txt", path / f"{name}.ann"
+    try:
         text_file.parent.mkdir(parents=True, exist_ok=True)
-        begin = count = 0
-        with open_output(text_file) as texts, open_output(annotation) as spans:
-            for number, row in group:
-                raw, offsets = row_text(row)
-                text = LINE_END.sub(" ", raw)
-                left_out(row, writing, row_name(row, number))
-                for entity in entities_in_text(row, text, offsets, row_name(row, number), writing):
-                    if len(entity.label.split()) != 1 or entity.label != entity.label.strip():
-                        problem = Problem("label", "label", entity.label, "a label without blanks")
-                        writing.drop_entity(row_name(row, number), problem)
-                        continue
-                    count += 1
-                    place = f"{begin + entity.start} {begin + entity.end}"
-                    spans.write(f"T{count}\t{entity.label} {place}\t{entity.text}\n")
-                texts.write(text + "\n")
-                begin += len(text) + 1
+        text_file.touch(exist_ok=False)
+        annotation.touch(exist_ok=False)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise ValueError(f"document is {name!r}, allowed: a name of its own") from error
+    begin = count = 0
+    with open_output(text_file) as texts, open_output(annotation) as spans:
+        for number, row in group:
+            raw, offsets = row_text(row)
+            text = LINE_END.sub(" ", raw)
+            left_out(row, writing, row_name(row, number))
+            for entity in entities_in_text(row, text, offsets, row_name(row, number), writing):
+                if entity.label.split() != [entity.label]:
+                    problem = Problem("label", "label", entity.label, "a label without blanks")
+                    writing.drop_entity(row_name(row, number), problem)
+                    continue
+                count += 1
+                place = f"{begin + entity.start} {begin + entity.end}"
+                spans.write(f"T{count}\t{entity.label} {place}\t{entity.text}\n")
+            texts.write(text + "\n")
+            begin += len(text) + 1
 
 
 def left_out(row: Row, writing: Writing, name: str) -> None:

@@ -48,10 +48,17 @@ def test_brat_keeps_the_raw_text_and_counts_what_it_leaves_out(tmp_path):
     assert (report.num_rows, report.num_entities) == (2, 1)
 
 
-@pytest.mark.parametrize("name", ["../x", "/x", "a//b", ""])
+@pytest.mark.parametrize("name", ["../x", "/x", "a//b", "", "./a"])
 def test_documents_that_lead_out_of_the_folder_are_refused(tmp_path, name):
     with pytest.raises(ValueError, match="stays in the folder"):
         save_rows([row("a", document=name)], tmp_path / "brat", format="brat")
+
+
+def test_documents_never_overwrite_each_other(tmp_path):
+    save_rows([row("a"), row("b", document="rows")], tmp_path / "brat", format="brat")
+    assert [item["tokens"] for item in read_rows(tmp_path / "brat")] == [["b"], ["a"]]
+    with pytest.raises(ValueError, match="document is 'a', allowed: a name of its own"):
+        save_rows([row("a", document="a.ann/b"), row("a", document="a")], tmp_path / "no", format="brat")
 
 
 @pytest.mark.parametrize("format", ["brat", "pubtator"])
