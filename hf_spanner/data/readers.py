@@ -4,6 +4,7 @@ import functools
 import glob
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -27,7 +28,7 @@ RowSource = (
     | Mapping[str, Dataset | IterableDataset | Sequence[Mapping[str, Any]]]
 )
 SPLIT_NAMES = {"dev": "validation", "valid": "validation", "val": "validation"}
-SHARD = re.compile(r"-\d{5}-of-\d{5}$")
+SHARD = re.compile(r"-\d{5}-of-(\d{5})$")
 HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
 
@@ -221,10 +222,16 @@ def _split_files(folder: Path, split: str | None, format: str | None) -> list[Pa
             name = SHARD.sub("", path.name.split(".")[0])
             splits.setdefault(_usual_name(name), []).append(path)
     files = splits[_split_name(list(splits), split, f"path {folder}")]
-    if len(files) > 1 and not all(SHARD.search(path.name.split(".")[0]) for path in files):
+    shards = [match for path in files if (match := SHARD.search(path.name.split(".")[0]))]
+    if len(files) > 1 and len(shards) < len(files):
         raise ValueError(
             f"path {folder} holds several files of one split, {[path.name for path in files]}; allowed: one"
         )
+    given = Counter(match[0] for match in shards)
+    wanted = Counter(f"-{number:05d}-of-{match[1]}" for match in shards[-1:] for number in range(int(match[1])))
+    if given != wanted:
+        wrong = ([*(wanted - given)], [*(given - wanted)])
+        raise ValueError(f"path {folder}: {Problem('shards', 'missing, surplus', wrong, 'each shard once')}")
     return files
 
 

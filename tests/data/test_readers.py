@@ -112,6 +112,9 @@ def test_a_folder_with_one_split_needs_no_name_and_joins_shards(tmp_path):
     for number in (1, 0, 2):
         jsonl(tmp_path / f"train-{number:05d}-of-00003.jsonl", str(number))
     assert words_of(load_rows(tmp_path)) == [["0"], ["1"], ["2"]]
+    (tmp_path / "train-00001-of-00003.jsonl").rename(tmp_path / "train-00000-of-00003.json")
+    with pytest.raises(ValueError, match=r"\['-00001-of-00003'\], \['-00000-of-00003'\].*\(shards\)"):
+        load_rows(tmp_path)
 
 
 def test_folders_of_brat_pairs_are_a_source_and_a_split(tmp_path):
