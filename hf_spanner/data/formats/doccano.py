@@ -41,8 +41,7 @@ def doccano_rows(records: Iterable[tuple[str, Mapping[str, Any]]], source: str, 
         for name, kind in OTHER_FIELDS.items():
             for item in record.get(name) or ():
                 reading.report.count(f"skipped, {kind}", f"{place}: {item}")
-        words = record.get("tokens")
-        is_split = isinstance(words, list) and words_problem(words) is None
+        words: Any = record.get("tokens")
         row_id = record.get("id") if record.get("row_id") is None else record["row_id"]
         annotated = AnnotatedText(
             place,
@@ -50,7 +49,7 @@ def doccano_rows(records: Iterable[tuple[str, Mapping[str, Any]]], source: str, 
             list(_entities(record[field], field, place, reading)),
             id=None if row_id is None else str(row_id),
             document=None if record.get("document") is None else str(record["document"]),
-            words=offsets_of_words(cast(str, text), cast(list[str], words)) if is_split else None,
+            words=None if words_problem(words) else offsets_of_words(cast(str, text), words),
         )
         yield from text_rows(annotated, reading)
 

@@ -116,14 +116,12 @@ def _entities(result: Sequence[Any], field: str, place: str, reading: Reading) -
             allowed = "offsets in a plain text; spans of hypertext and of paragraphs are none"
             reading.refuse(place, Problem("type", f"{name}.value.start", value["start"], allowed))
             continue
-        surface = value.get("text")
-        surface = surface.replace("\\n", "\n") if isinstance(surface, str) else surface  # the tool escapes line ends
         fragments = [(value.get("start"), value.get("end"))]
         score = item.get("score")
         score = float(score) if isinstance(score, int | float) else None
         labels = value.get(kind)
         for label in labels if isinstance(labels, list) and labels else [labels]:
-            entities.append(TextEntity(place, f"{name}.value", fragments, label, surface, score))
+            entities.append(TextEntity(place, f"{name}.value", fragments, label, value.get("text"), score))
     return entities
 
 
@@ -139,22 +137,28 @@ def _rows(
         reading.refuse_row(place, Problem("form", "data", sorted(data), "a text among the fields of a task"))
         return
     ordered = sorted(texts, key=lambda name: name != OBJECT)
-    fitting = [name for name in ordered if all(_fits(entity, texts[name]) for entity in entities)]
+    fitting = [name for name in ordered if all(_fits(_as_in(texts[name], entity), texts[name]) for entity in entities)]
     text = texts[(fitting or ordered)[0]]
-    words = data.get("tokens")
-    is_split = isinstance(words, list) and words_problem(words) is None
+    words: Any = data.get("tokens")
     own_id = task_id if data.get("id") is None else data["id"]
     yield from text_rows(
         AnnotatedText(
             place,
             text,
-            entities,
+            [_as_in(text, entity) for entity in entities],
             id=None if own_id is None else str(own_id),
             document=None if data.get("document") is None else str(data["document"]),
-            words=offsets_of_words(text, cast(list[str], words)) if is_split else None,
+            words=None if words_problem(words) else offsets_of_words(text, words),
         ),
         reading,
     )
+
+
+def _as_in(text: str, entity: TextEntity) -> TextEntity:
+    """An entity, without the escapes that the tool gives line ends if its surface as stated is not in the text."""
+    if "\\n" not in str(entity.surface) or _fits(entity, text):
+        return entity
+    return entity._replace(surface=entity.surface.replace("\\n", "\n"))
 
 
 def _fits(entity: TextEntity, text: str) -> bool:

@@ -100,6 +100,11 @@ def test_old_exports_that_count_units_of_utf_16_are_read_by_their_surfaces(place
     assert strict.report.counts == {"changed, offsets in units of UTF-16 to characters": 1}
 
 
+def test_only_escaped_line_ends_are_unescaped(placed, reading, surfaces):
+    record = task(region(0, 3, r"\nb", "X"), region(4, 7, r"a\nc", "Y"), text="\\nb a\nc")
+    assert surfaces(task_rows(placed(record), "f", reading())) == [[("X", "\\ nb"), ("Y", "a c")]]
+
+
 def test_a_region_may_have_two_labels_and_a_task_several_texts(placed, reading, surfaces):
     records = placed(task(region(0, 3, "Ana", "PER", "X"), title="Bo left", body="Ana came"))
     assert surfaces(task_rows(records, "f", reading())) == [[("PER", "Ana"), ("X", "Ana")]]
