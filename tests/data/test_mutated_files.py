@@ -59,39 +59,9 @@ T5\tORG 49 58\tCaf\xc3\xa9 Luna
 T6\tPER 0 3;8 10\tAna Bo
 """
 ARRAY = b"[\n" + JSONL.strip().replace(b"\n", b",\n") + b"\n]\n"
-PIECES = [
-    b"\n",
-    b"\n\n",
-    b"\r\n",
-    b"\r",
-    b"\t",
-    b" ",
-    b"\xff",
-    b"\xc3",
-    b"\x00",
-    b"O",
-    b"B-X",
-    b"I-PER",
-    b"-DOCSTART-",
-    b"0",
-    b"-1",
-]
-PIECES += [
-    b"{",
-    b"}",
-    b"[",
-    b"]",
-    b'"',
-    b",",
-    b"null",
-    b"1e400",
-    b'"text"',
-    b";",
-    b"T9\t",
-    b"\\ud800",
-    codecs.BOM_UTF8,
-    b"9" * 5000,
-]
+PIECES = [b"\n", b"\n\n", b"\r\n", b"\r", b"\t", b" ", b"\xff", b"\xc3", b"\x00", b"O", b"B-X", b"I-PER"]
+PIECES += [b"-DOCSTART-", b"0", b"-1", b"{", b"}", b"[", b"]", b'"', b",", b"null", b"1e400", b'"text"', b";", b"T9\t"]
+PIECES += [b"\\ud800", codecs.BOM_UTF8, b"9" * 5000]
 
 
 @st.composite

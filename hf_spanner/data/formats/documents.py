@@ -16,18 +16,24 @@ NO_DOCUMENT = "rows"  # name of the file for rows whose document is unknown
 LINE_END = re.compile(r"[\r\n]")
 
 
-def documents_of(rows: Iterable[Row]) -> Iterator[tuple[str | None, Iterator[tuple[int, Row]]]]:
-    """Rows by document, each with its number among all.
+def documents_of(rows: Iterable[Row]) -> Iterator[tuple[str | None, Iterable[tuple[int, Row]]]]:
+    """Rows by document, each with its number among all; those without one come last.
 
     Raises:
         ValueError: If the rows of one document do not stand together.
     """
     seen = set()
+    unnamed = []
     for document, group in groupby(enumerate(rows), key=lambda numbered: numbered[1].get("document")):
         if document in seen:
             raise ValueError(f"rows of document {document!r} must stand together")
         seen.add(document)
-        yield document, group
+        if document is None:
+            unnamed = list(group)
+        else:
+            yield document, group
+    if unnamed:
+        yield None, unnamed
 
 
 def write_brat(rows: Iterable[Row], path: Path, writing: Writing) -> None:
@@ -40,47 +46,37 @@ def write_brat(rows: Iterable[Row], path: Path, writing: Writing) -> None:
             with blanks, as `on_error` says.
     """
     path.mkdir()
-    unnamed: list[tuple[int, Row]] = []
     for document, group in documents_of(writing.counted(rows, text=True)):
+        name = NO_DOCUMENT if document is None else document
         if document is None:
-            unnamed = list(group)
-        else:
-            _write_pair(document, group, path, writing)
-    if unnamed:
-        writing.report.count("changed, rows without document written as one", str(path))
-        name = NO_DOCUMENT
-        while (path / f"{name}.txt").exists():
-            name += "_"
-        _write_pair(name, unnamed, path, writing)
-
-
-def _write_pair(name: str, group: Iterable[tuple[int, Row]], path: Path, writing: Writing) -> None:
-    """Write the text and the annotation of one document."""
-    if PurePosixPath(name).is_absolute() or not {"..", ".", ""}.isdisjoint(name.split("/")):
-        raise ValueError(f"document is {name!r}, allowed: a name that stays in the folder {path}")
-    text_file, annotation = path / f"{name}.txt", path / f"{name}.ann"
-    try:
-        text_file.parent.mkdir(parents=True, exist_ok=True)
-        text_file.touch(exist_ok=False)
-        annotation.touch(exist_ok=False)
-    except (FileExistsError, NotADirectoryError) as error:
-        raise ValueError(f"document is {name!r}, allowed: a name of its own") from error
-    begin = count = 0
-    with open_output(text_file) as texts, open_output(annotation) as spans:
-        for number, row in group:
-            raw, offsets = row_text(row)
-            text = LINE_END.sub(" ", raw)
-            left_out(row, writing, row_name(row, number))
-            for entity in entities_in_text(row, text, offsets, row_name(row, number), writing):
-                if entity.label.split() != [entity.label]:
-                    problem = Problem("label", "label", entity.label, "a label without blanks")
-                    writing.drop_entity(row_name(row, number), problem)
-                    continue
-                count += 1
-                place = f"{begin + entity.start} {begin + entity.end}"
-                spans.write(f"T{count}\t{entity.label} {place}\t{entity.text}\n")
-            texts.write(text + "\n")
-            begin += len(text) + 1
+            writing.report.count("changed, rows without document written as one", str(path))
+            while (path / f"{name}.txt").exists():
+                name += "_"
+        if PurePosixPath(name).is_absolute() or not {"..", ".", ""}.isdisjoint(name.split("/")):
+            raise ValueError(f"document is {name!r}, allowed: a name that stays in the folder {path}")
+        text_file, annotation = path / f"{name}.txt", path / f"{name}.ann"
+        try:
+            text_file.parent.mkdir(parents=True, exist_ok=True)
+            text_file.touch(exist_ok=False)
+            annotation.touch(exist_ok=False)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise ValueError(f"document is {name!r}, allowed: a name of its own") from error
+        begin = count = 0
+        with open_output(text_file) as texts, open_output(annotation) as spans:
+            for number, row in group:
+                raw, offsets = row_text(row)
+                text = LINE_END.sub(" ", raw)
+                left_out(row, writing, row_name(row, number))
+                for entity in entities_in_text(row, text, offsets, row_name(row, number), writing):
+                    if entity.label.split() != [entity.label]:
+                        problem = Problem("label", "label", entity.label, "a label without blanks")
+                        writing.drop_entity(row_name(row, number), problem)
+                        continue
+                    count += 1
+                    place = f"{begin + entity.start} {begin + entity.end}"
+                    spans.write(f"T{count}\t{entity.label} {place}\t{entity.text}\n")
+                texts.write(text + "\n")
+                begin += len(text) + 1
 
 
 def left_out(row: Row, writing: Writing, name: str) -> None:

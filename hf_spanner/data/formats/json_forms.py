@@ -16,6 +16,7 @@ from hf_spanner.data.schema import Row
 
 NUM_DETECTION_RECORDS = 100
 Placed = tuple[str, Mapping[str, Any]]
+Rule = Callable[[Mapping[str, Any]], tuple[str, ...] | None]
 
 
 class JsonForm(NamedTuple):
@@ -28,16 +29,16 @@ class JsonForm(NamedTuple):
     """
 
     title: str
-    shown_by: Callable[[Mapping[str, Any]], tuple[str, ...] | None]
+    shown_by: Rule
     rows: Callable[[Iterable[Placed], str, Reading], Iterator[Row]]
 
 
-def _fields(*fields: str) -> Callable[[Mapping[str, Any]], tuple[str, ...] | None]:
+def _fields(*fields: str) -> Rule:
     """Shows a form by fields that a record has, if it has none of our forms."""
     return lambda record: fields if _has(record, fields) and not _is_ours(record) else None
 
 
-def _entity_fields(words: str, *fields: str) -> Callable[[Mapping[str, Any]], tuple[str, ...] | None]:
+def _entity_fields(words: str, *fields: str) -> Rule:
     """Shows a form by the fields of the first entity, of a record that has text or words."""
 
     def shown_by(record: Mapping[str, Any]) -> tuple[str, ...] | None:
@@ -61,9 +62,7 @@ def _is_ours(record: Mapping[str, Any]) -> bool:
     return any(_has(record, fields) for fields in OUR_FORMS)
 
 
-def _first(
-    *rules: Callable[[Mapping[str, Any]], tuple[str, ...] | None],
-) -> Callable[[Mapping[str, Any]], tuple[str, ...] | None]:
+def _first(*rules: Rule) -> Rule:
     """Shows a form by the first of several rules that holds."""
     return lambda record: next((fields for rule in rules if (fields := rule(record))), None)
 

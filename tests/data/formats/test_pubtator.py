@@ -6,26 +6,6 @@ from hf_spanner.data.policy import ReadReport
 from hf_spanner.data.readers import read_rows
 from hf_spanner.data.writers import save_rows
 
-FILE = """77|t|Fever in Oslo.
-77|a|Acute fever|cough rose. New York too.
-77\t0\t5\tFever\tDisease\tD005334
-77\t9\t13\tOslo\tPlace
-77\t21\t26\tfever\tDisease\tD005334
-77\tCID\tD1\tD005334
-
-78|t|No mention
-78|a|
-"""
-
-
-def test_titles_and_abstracts_are_rows_of_one_document(tmp_path, surfaces):
-    (tmp_path / "a.pubtator").write_text(FILE, encoding="utf-8")
-    report = ReadReport()
-    rows = list(read_rows(tmp_path / "a.pubtator", report=report))
-    assert surfaces(rows) == [[("Disease", "Fever"), ("Place", "Oslo")], [("Disease", "fever")], []]
-    assert [row["document"] for row in rows] == ["77", "77", "78"]
-    assert report.counts == {"skipped, relation": 1}
-
 
 def test_a_file_of_the_package_bioc_is_read(tool_files, surfaces):
     report = ReadReport()
@@ -58,8 +38,9 @@ def test_malformed_lines_are_refused_or_dropped(line, message, tmp_path):
 
 def test_a_new_number_begins_an_article_without_a_blank_line(tmp_path):
     path = tmp_path / "a.pubtator"
-    path.write_text("1|t|a\n1\t0\t1\ta\tX\n2|t|b\n2|a|c\n", encoding="utf-8")
-    assert [(row["document"], row["tokens"]) for row in read_rows(path)] == [("1", ["a"]), ("2", ["b"]), ("2", ["c"])]
+    path.write_text("1|t|a\n1\t0\t1\ta\tX\n2|t|b\n2|a|c|d\n3|t|e\n3|a|\n", encoding="utf-8")
+    rows = [(row["document"], "".join(row["tokens"])) for row in read_rows(path)]
+    assert rows == [("1", "a"), ("2", "b"), ("2", "c|d"), ("3", "e")]
 
 
 def test_an_article_without_title_is_refused(tmp_path):
