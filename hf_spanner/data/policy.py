@@ -2,9 +2,9 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 from hf_spanner.data.schema import Entity, Problem, sorted_entities
 from hf_spanner.data.tags import AUTO, ROLES, SchemeGuess
@@ -181,6 +181,16 @@ class Reading:
         """As `refuse`, for a problem that leaves the whole row out."""
         self.refuse(place, problem)
         self.report.num_dropped_rows += 1
+
+    def count_skipped(self, record: Mapping[str, Any], kinds: Mapping[str, str], place: str) -> None:
+        """Count the items of those fields of a record that hold no entities; what is no list is refused."""
+        for name, kind in kinds.items():
+            items = record.get(name) or []
+            if not isinstance(items, list | tuple):
+                self.refuse(place, Problem("type", name, items, "a list"))
+                items = []
+            for item in items:
+                self.report.count(f"skipped, {kind}", f"{place}: {item}")
 
     def count_empty_words(self, words: Iterable[str], place: str) -> None:
         """Count the empty words of a row; they are kept."""

@@ -13,6 +13,7 @@ from hf_spanner.data.schema import Problem, Row, entity_problem
 NO_BLANKS = re.compile(r"[^ \t\r\n]+")
 LINE = re.compile(r"[^\n]+")
 LAST_OF_PLANE_0 = "\uffff"  # characters after it are two units of UTF-16
+LONGEST = 10_000_000  # characters that a text is filled up to with blanks at most
 
 Offsets = Sequence[tuple[int, int]]
 
@@ -26,7 +27,7 @@ class TextEntity(NamedTuple):
         fragments: Half-open character offsets of its pieces.
         label: Its type.
         surface: The surface that is stated for it, or None; blanks may differ from those of the text.
-        score: Its score, if it is a prediction.
+        score: Its score, if it is a prediction; what is no number is none.
     """
 
     place: str
@@ -34,7 +35,7 @@ class TextEntity(NamedTuple):
     fragments: Sequence[tuple[Any, Any]]
     label: Any
     surface: Any = None
-    score: float | None = None
+    score: Any = None
 
 
 class AnnotatedText(NamedTuple):
@@ -53,8 +54,8 @@ class AnnotatedText(NamedTuple):
     place: str
     text: str
     entities: Sequence[TextEntity]
-    id: str | None = None
-    document: str | None = None
+    id: Any = None
+    document: Any = None
     words: Offsets | None = None
     parts: Sequence[int] | None = None
 
@@ -94,7 +95,7 @@ def text_rows(annotated: AnnotatedText, reading: Reading) -> Iterator[Row]:
             span = split.word_span(CharEntity(start, end, label), entity.field, entity.place, reading)
             if span is not None:
                 spans.append(span)
-                if entity.score is not None:
+                if isinstance(entity.score, int | float):
                     scores.setdefault(span, entity.score)
     whole = (0, len(split.starts))
     for border in [whole] if annotated.parts is None else _row_borders(split, spans, annotated, reading):
@@ -113,12 +114,8 @@ def _row(
     first, last = border
     inside = [(start - first, end - first, label) for start, end, label in spans if first <= start < last]
     entities = reading.unique_entities(inside, annotated.place)
-    row: Row = {
-        "id": annotated.id,
-        "document": annotated.document,
-        "tokens": split.words[first:last],
-        "entities": entities,
-    }
+    name, document = (None if name is None else str(name) for name in (annotated.id, annotated.document))
+    row: Row = {"id": name, "document": document, "tokens": split.words[first:last], "entities": entities}
     if reading.options.details:
         is_part = annotated.parts is not None
         begin = split.starts[first] if is_part else 0
@@ -167,11 +164,13 @@ def _in_code_points(annotated: AnnotatedText, reading: Reading) -> Sequence[Text
     places = {}
     unit = 0
     for place, character in enumerate(text):
-        places[unit] = place
+        places[repr(unit)] = place
         unit += 1 + (character > LAST_OF_PLANE_0)
-    places[unit] = len(text)
+    places[repr(unit)] = len(text)
     others = [
-        entity._replace(fragments=[(places.get(start, -1), places.get(end, -1)) for start, end in entity.fragments])
+        entity._replace(
+            fragments=[(places.get(repr(start), -1), places.get(repr(end), -1)) for start, end in entity.fragments]
+        )
         for entity in entities
     ]
     misfits, other_misfits = (

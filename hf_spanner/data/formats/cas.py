@@ -8,7 +8,7 @@ from typing import Any
 
 from hf_spanner.data.formats.layers import NAMED_ENTITY, chosen_layer, short_name
 from hf_spanner.data.policy import Reading
-from hf_spanner.data.schema import Row
+from hf_spanner.data.schema import Row, one_line
 from hf_spanner.data.texts import AnnotatedText, TextEntity, text_rows
 
 TYPE_SYSTEM = "TypeSystem.xml"
@@ -16,6 +16,7 @@ SEGMENTATION = "de.tudarmstadt.ukp.dkpro.core.api.segmentation.type"
 TOKEN, SENTENCE = f"{SEGMENTATION}.Token", f"{SEGMENTATION}.Sentence"
 CUSTOM = ("webanno.custom.", "custom.")
 RELATION_FEATURES = {"Governor", "Dependent"}
+MOST_BYTES = 2**30  # that a ZIP may unpack to
 LABELS = ("value", "label")
 
 
@@ -31,43 +32,46 @@ def cas_rows(path: Path, reading: Reading) -> Iterator[Row]:
         ValueError: For a file without its type system, and a layer that is not clear.
         ModuleNotFoundError: If dkpro-cassis is not installed.
     """
-    cas = _loaded(path)
+    import cassis
+
+    try:
+        cas = _loaded(path, cassis)
+        text = "" + (cas.sofa_string or "")  # no other type
+        known = {kind.name for kind in cas.typesystem.get_types()}
+        tokens, sentences = (list(cas.select(name)) if name in known else [] for name in (TOKEN, SENTENCE))
+        words = [(token.begin, token.end) for token in tokens if token.begin < token.end]
+        parts = [sentence.begin for sentence in sentences if sentence.begin < sentence.end]
+    except Exception as error:  # dkpro-cassis raises whatever its parts raise
+        allowed = f"an .xmi file beside its {TYPE_SYSTEM}, a ZIP of both, or JSON"
+        raise ValueError(
+            f"{path} is not a CAS that can be read ({one_line(str(error))}); allowed: {allowed}"
+        ) from error
     names = [kind.name for kind in cas.typesystem.get_types() if kind.name == NAMED_ENTITY or _is_custom(kind)]
     used = {name for name in names if next(iter(cas.select(name)), None) is not None}
     layer = chosen_layer(names, used, str(path), reading)
     entities = [] if layer is None else [_entity(item, layer, path, reading) for item in cas.select(layer)]
-    known = {kind.name for kind in cas.typesystem.get_types()}
-    tokens, sentences = (list(cas.select(name)) if name in known else [] for name in (TOKEN, SENTENCE))
-    words = [(token.begin, token.end) for token in tokens if token.begin < token.end]
     annotated = AnnotatedText(
-        str(path),
-        cas.sofa_string or "",
-        entities,
-        document=path.with_suffix("").name,
-        words=words or None,
-        parts=[sentence.begin for sentence in sentences] or None,
+        str(path), text, entities, document=path.with_suffix("").name, words=words or None, parts=parts or None
     )
     yield from text_rows(annotated, reading)
 
 
-def _loaded(path: Path) -> Any:
+def _loaded(path: Path, cassis: Any) -> Any:
     """The CAS of a file."""
-    from cassis import load_cas_from_json, load_cas_from_xmi, load_typesystem
-
     if path.suffix == ".json":
-        return load_cas_from_json(BytesIO(path.read_bytes()))
+        return cassis.load_cas_from_json(BytesIO(path.read_bytes()))
     if path.suffix != ".zip":
-        types = path.with_name(TYPE_SYSTEM)
-        if not types.is_file():
-            raise ValueError(f"{path} lacks its type system; allowed: a file {types} beside it, or a ZIP of both")
-        return load_cas_from_xmi(BytesIO(path.read_bytes()), load_typesystem(BytesIO(types.read_bytes())))
+        types = cassis.load_typesystem(BytesIO(path.with_name(TYPE_SYSTEM).read_bytes()))
+        return cassis.load_cas_from_xmi(BytesIO(path.read_bytes()), types)
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
         texts = [name for name in names if name.endswith(".xmi")]
-        if TYPE_SYSTEM not in names or len(texts) != 1:
-            raise ValueError(f"{path} holds {names}; allowed: one .xmi file and {TYPE_SYSTEM}")
-        types = load_typesystem(BytesIO(archive.read(TYPE_SYSTEM)))
-        return load_cas_from_xmi(BytesIO(archive.read(texts[0])), types)
+        if len(texts) != 1:
+            raise ValueError(f"it holds {names}")
+        if sum(item.file_size for item in archive.infolist()) > MOST_BYTES:
+            raise ValueError(f"it unpacks to more than {MOST_BYTES:,} bytes")
+        types = cassis.load_typesystem(BytesIO(archive.read(TYPE_SYSTEM)))
+        return cassis.load_cas_from_xmi(BytesIO(archive.read(texts[0])), types)
 
 
 def _is_custom(kind: Any) -> bool:

@@ -80,8 +80,9 @@ def _sentences(path: Path, reading: Reading) -> Iterator[Sentence]:
             sentence = Sentence([], [], [], None, None)
         elif not (line.startswith("#") and "\t" not in line):
             fields = dict(zip(columns, line.split("\t"), strict=False))
-            if len(line.split("\t")) != len(columns):
-                problem = Problem("number of columns", "line", line, f"{len(columns)} columns with tabs between")
+            if len(line.split("\t")) != len(columns) or "FORM" not in columns:
+                allowed = f"{len(columns)} columns with tabs between, one of them FORM"
+                problem = Problem("number of columns", "line", line, allowed)
                 raise ValueError(f"{path}, line {number}: {problem}")
             if NO_WORD.fullmatch(fields.get("ID", "")):
                 reading.report.count("skipped, line of several words or of none", f"{path}, line {number}")

@@ -59,7 +59,7 @@ def docbin_rows(path: Path, reading: Reading) -> Iterator[Row]:
                 place,
                 doc.text,
                 entities,
-                id=None if name is None else str(name),
+                id=name,
                 document=f"{path.name}-{index}" if document is None and is_long else document,
                 words=words,
                 parts=parts if is_long else None,

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from hf_spanner.data.formats.writing import Writing, entities_in_text, open_output, row_name, row_text
 from hf_spanner.data.offsets import offsets_of_words
@@ -30,26 +30,23 @@ def doccano_rows(records: Iterable[tuple[str, Mapping[str, Any]]], source: str, 
     for place, record in records:
         field = next((name for name in LABEL_FIELDS if record.get(name) is not None), None)
         text = record.get("text")
-        problem = None
         if not isinstance(text, str):
-            problem = Problem("type", "text", text, "a string")
-        elif field is None or not isinstance(record[field], list):
-            problem = Problem("form", "fields", sorted(record), "a list as label, labels or entities")
-        if problem is not None or field is None:
-            reading.refuse_row(place, cast(Problem, problem))
+            reading.refuse_row(place, Problem("type", "text", text, "a string"))
             continue
-        for name, kind in OTHER_FIELDS.items():
-            for item in record.get(name) or ():
-                reading.report.count(f"skipped, {kind}", f"{place}: {item}")
+        if field is None or not isinstance(record[field], list):
+            allowed = "a list as label, labels or entities"
+            reading.refuse_row(place, Problem("form", "fields", sorted(record), allowed))
+            continue
+        reading.count_skipped(record, OTHER_FIELDS, place)
         words: Any = record.get("tokens")
         row_id = record.get("id") if record.get("row_id") is None else record["row_id"]
         annotated = AnnotatedText(
             place,
-            cast(str, text),
+            text,
             list(_entities(record[field], field, place, reading)),
-            id=None if row_id is None else str(row_id),
-            document=None if record.get("document") is None else str(record["document"]),
-            words=None if words_problem(words) else offsets_of_words(cast(str, text), words),
+            id=row_id,
+            document=record.get("document"),
+            words=None if words_problem(words) else offsets_of_words(text, words),
         )
         yield from text_rows(annotated, reading)
 

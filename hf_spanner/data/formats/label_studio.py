@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from itertools import cycle
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from hf_spanner.data.formats.annotators import PREDICTIONS, Annotation, chosen_entities
 from hf_spanner.data.formats.writing import Writing, entities_in_text, open_output, row_name, row_text
@@ -54,9 +56,9 @@ def min_rows(records: Iterable[tuple[str, Mapping[str, Any]]], source: str, read
     Raises:
         ValueError: For malformed records and differing annotations, as the options say.
     """
-    tasks: dict[Any, list[tuple[str, Mapping[str, Any]]]] = {}
+    tasks: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
     for place, record in records:
-        tasks.setdefault(record.get("id", place), []).append((place, record))
+        tasks.setdefault(str(record.get("id", place)), []).append((place, record))
     for versions in tasks.values():
         place, first = versions[0]
         place = f"{place}, task {first.get('id')}"
@@ -81,7 +83,8 @@ def _annotations(task: Mapping[str, Any], place: str, reading: Reading) -> Itera
     """The annotations of a task that were not cancelled, or its predictions where the options ask for them."""
     field = "completions" if "completions" in task else "annotations"
     field = "predictions" if reading.options.annotator == PREDICTIONS else field
-    for index, annotation in enumerate(cast(list[Any], task.get(field) or ())):
+    annotations: Any = task.get(field) or ()
+    for index, annotation in enumerate(annotations if isinstance(annotations, list | tuple) else [annotations]):
         name = f"{field}[{index}]"
         result = annotation.get("result") if isinstance(annotation, Mapping) else None
         if not isinstance(result, list):
@@ -117,11 +120,9 @@ def _entities(result: Sequence[Any], field: str, place: str, reading: Reading) -
             reading.refuse(place, Problem("type", f"{name}.value.start", value["start"], allowed))
             continue
         fragments = [(value.get("start"), value.get("end"))]
-        score = item.get("score")
-        score = float(score) if isinstance(score, int | float) else None
         labels = value.get(kind)
         for label in labels if isinstance(labels, list) and labels else [labels]:
-            entities.append(TextEntity(place, f"{name}.value", fragments, label, value.get("text"), score))
+            entities.append(TextEntity(place, f"{name}.value", fragments, label, value.get("text"), item.get("score")))
     return entities
 
 
@@ -146,8 +147,8 @@ def _rows(
             place,
             text,
             [_as_in(text, entity) for entity in entities],
-            id=None if own_id is None else str(own_id),
-            document=None if data.get("document") is None else str(data["document"]),
+            id=own_id,
+            document=data.get("document"),
             words=None if words_problem(words) else offsets_of_words(text, words),
         ),
         reading,
@@ -197,18 +198,7 @@ def _task(row: Row, number: int, writing: Writing) -> dict[str, Any]:
 
 def labeling_interface(labels: Iterable[str]) -> str:
     """The labelling interface of a project that takes the tasks of `write_tasks`, as XML."""
-    lines = [f"    <Label value={_quoted(label)} background={_quoted(color)}/>" for label, color in _colored(labels)]
-    head, end = f'<View>\n  <Labels name="{TAG}" toName="{OBJECT}">', f"  </Labels>\n  <Text name={_quoted(OBJECT)} "
+    pairs = zip(labels, cycle(COLORS), strict=False)
+    lines = [f'    <Label value="{escape(label)}" background="{color}"/>' for label, color in pairs]
+    head, end = f'<View>\n  <Labels name="{TAG}" toName="{OBJECT}">', f'  </Labels>\n  <Text name="{OBJECT}" '
     return "\n".join([head, *lines, f'{end}value="$text" granularity="word"/>', "</View>"])
-
-
-def _colored(labels: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Labels with colours, which repeat."""
-    for index, label in enumerate(labels):
-        yield label, COLORS[index % len(COLORS)]
-
-
-def _quoted(text: str) -> str:
-    """A text as the value of an attribute."""
-    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
-    return f'"{escaped}"'

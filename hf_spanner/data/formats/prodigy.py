@@ -33,13 +33,15 @@ def prodigy_rows(records: Iterable[Placed], source: str, reading: Reading) -> It
         answer = task.get("answer")
         if not isinstance(task.get("text"), str):
             reading.refuse_row(place, Problem("type", "text", task.get("text"), "a string"))
+        elif not isinstance(task.get("spans") or [], list):
+            reading.refuse_row(place, Problem("type", "spans", task["spans"], "a list"))
         elif answer not in (ACCEPT, None):
             reading.report.count(f"dropped, task with the answer {answer}", place)
             reading.report.num_dropped_rows += 1
         else:
             if answer is None:
                 reading.report.count("kept, task without an answer", place)
-            key = place if task.get("_input_hash") is None else (task["_input_hash"], task["text"])
+            key = place if task.get("_input_hash") is None else (str(task["_input_hash"]), task["text"])
             texts.setdefault(key, []).append((place, task))
     for tasks in texts.values():
         yield from _rows(tasks, reading)
@@ -59,31 +61,20 @@ def _rows(tasks: Sequence[Placed], reading: Reading) -> Iterator[Row]:
     meta = first.get("meta") if isinstance(first.get("meta"), Mapping) else {}
     names = {name: first.get(name, cast(Mapping, meta).get(name)) for name in ("id", "document")}
     yield from text_rows(
-        AnnotatedText(
-            place,
-            first["text"],
-            entities,
-            id=None if names["id"] is None else str(names["id"]),
-            document=None if names["document"] is None else str(names["document"]),
-            words=_words(first, place, reading),
-        ),
-        reading,
+        AnnotatedText(place, first["text"], entities, words=_words(first, place, reading), **names), reading
     )
 
 
 def _entities(task: Mapping[str, Any], place: str, reading: Reading) -> Iterator[TextEntity]:
     """The spans of a task; its relations are counted."""
-    for relation in task.get("relations") or ():
-        reading.report.count("skipped, relation", f"{place}: {relation}")
+    reading.count_skipped(task, {"relations": "relation"}, place)
     for index, span in enumerate(task.get("spans") or ()):
         name = f"spans[{index}]"
         if not isinstance(span, Mapping):
             reading.refuse(place, Problem("type", name, span, "{start, end, label}"))
             continue
-        score = span.get("score")
-        score = float(score) if isinstance(score, int | float) else None
         pieces = [(span.get("start"), span.get("end"))]
-        yield TextEntity(place, name, pieces, span.get("label"), span.get("text"), score)
+        yield TextEntity(place, name, pieces, span.get("label"), span.get("text"), span.get("score"))
 
 
 def _words(task: Mapping[str, Any], place: str, reading: Reading) -> list[tuple[int, int]] | None:

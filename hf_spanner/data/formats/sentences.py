@@ -28,8 +28,7 @@ def spert_rows(records: Iterable[Placed], source: str, reading: Reading) -> Iter
 def _spert_records(records: Iterable[Placed], reading: Reading) -> Iterator[Placed]:
     """SpERT's sentences as records with `tokens` and `entities`."""
     for place, record in records:
-        for relation in record.get("relations") or ():
-            reading.report.count("skipped, relation", f"{place}: {relation}")
+        reading.count_skipped(record, {"relations": "relation"}, place)
         entities = record.get("entities")
         if isinstance(entities, list):
             entities = [
@@ -62,9 +61,9 @@ def _dygie_records(records: Iterable[Placed], reading: Reading) -> Iterator[Plac
             )
             continue
         for name, kind in DYGIE_OTHERS.items():
-            items = record.get(name) or ()
-            for item in items if name == "clusters" else [item for sentence in items for item in sentence]:
-                reading.report.count(f"skipped, {kind}", f"{place}: {item}")
+            items = record.get(name) or []
+            for part in items if isinstance(items, list) and name != "clusters" else [items]:
+                reading.count_skipped({name: part}, {name: kind}, place)
         first = 0
         for number, (words, spans) in enumerate(zip(sentences, ner, strict=True)):
             entities = [_moved(span, first) for span in spans]

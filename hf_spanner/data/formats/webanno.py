@@ -12,14 +12,14 @@ from hf_spanner.data.schema import Problem, Row
 from hf_spanner.data.texts import AnnotatedText, TextEntity, text_rows
 
 HEAD = "#FORMAT=WebAnno TSV 3"
-TOKEN = re.compile(r"(\d+)-(\d+)(\.\d+)?\t(\d+)-(\d+)\t([^\t]*)\t(.*)")
+TOKEN = re.compile(r"(\d+)-(\d+)(\.\d+)?\t(\d{1,7})-(\d{1,7})\t([^\t]*)\t(.*)")
 BAR = re.compile(r"(?<!\\)\|")
 NUMBERED = re.compile(r"(.*)(?<!\\)\[(\d+)\]", re.DOTALL)
 ESCAPE = re.compile(r"\\(.)")
 SPECIAL = {"t": "\t", "n": "\n", "r": "\r"}
 LABELS = ("value", "label")  # features that hold the type, the usual one first
 NONE, UNSET = "_", "*"
-LINE = "sentence-token, start-end, token and the columns of the layers, with tabs between"
+LINE = "sentence-token, start-end of at most 7 digits, token and the columns of the layers, with tabs between"
 
 
 class Layer(NamedTuple):
@@ -65,7 +65,7 @@ def webanno_rows(path: Path, reading: Reading) -> Iterator[Row]:
             width += max(1, len(features))
             continue
         match = TOKEN.fullmatch(line)
-        if match is None:
+        if match is None or (match[3] and not words):
             is_head = is_head and (line.startswith("#") or not line.strip())
             if line.strip() and not line.startswith("#"):
                 reading.refuse(f"{path}, line {number}", Problem("line", "line", line, LINE))
@@ -85,19 +85,12 @@ def webanno_rows(path: Path, reading: Reading) -> Iterator[Row]:
             text, unit, begin = text + word, last, first
         start, end = (words[-1][0] + _characters(text[words[-1][0] :], place - begin) for place in (first, last))
         tokens.append(TokenLine(number, match[3] is not None, start, end, cells))
-    yield from _rows(path, layers, text, words, parts, tokens, reading)
+    entities, document = _chosen(layers, tokens, path, reading), path.with_suffix("").name
+    yield from text_rows(AnnotatedText(str(path), text, entities, None, document, words, parts), reading)
 
 
-def _rows(
-    path: Path,
-    layers: Sequence[Layer],
-    text: str,
-    words: list[tuple[int, int]],
-    parts: list[int],
-    tokens: Sequence[TokenLine],
-    reading: Reading,
-) -> Iterator[Row]:
-    """Rows of the text with the entities of one layer."""
+def _chosen(layers: Sequence[Layer], tokens: Sequence[TokenLine], path: Path, reading: Reading) -> list[TextEntity]:
+    """The entities of one layer."""
     used = {
         layer.name
         for layer in layers
@@ -105,9 +98,7 @@ def _rows(
     }
     name = chosen_layer([layer.name for layer in layers], used, str(path), reading)
     layer = next((layer for layer in layers if layer.name == name), None)
-    entities = [] if layer is None else _entities(layer, tokens, path, reading)
-    document = path.with_suffix("").name
-    yield from text_rows(AnnotatedText(str(path), text, entities, None, document, words, parts), reading)
+    return [] if layer is None else _entities(layer, tokens, path, reading)
 
 
 def _entities(layer: Layer, tokens: Sequence[TokenLine], path: Path, reading: Reading) -> list[TextEntity]:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from hf_spanner.data.policy import Reading, ReadOptions, ReadReport
+from hf_spanner.data.policy import ReadReport
+from hf_spanner.data.readers import read_rows
 
 FILES = Path(__file__).parents[2] / "fixtures" / "formats"
 
@@ -16,12 +17,6 @@ FILES = Path(__file__).parents[2] / "fixtures" / "formats"
 def tool_files() -> Path:
     """The folder of files that the tools themselves wrote."""
     return FILES
-
-
-@pytest.fixture
-def reading() -> Callable[..., Reading]:
-    """Makes a reading with the given options and an empty report."""
-    return lambda **options: Reading(ReadOptions(**options), ReadReport())
 
 
 @pytest.fixture
@@ -38,9 +33,36 @@ def surfaces() -> Callable[..., list[list[tuple[str, str]]]]:
 
 
 @pytest.fixture
+def read(tmp_path, surfaces) -> Callable[..., tuple[Any, list[Any], ReadReport]]:
+    """Reads a text as a file of a name: its surfaces, its rows and the report."""
+
+    def reader(text: str, name: str = "doc.tsv", **choices: Any) -> tuple[Any, list[Any], ReadReport]:
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        report = ReadReport()
+        rows = list(read_rows(tmp_path / name, report=report, **choices))
+        return surfaces(rows), rows, report
+
+    return reader
+
+
+@pytest.fixture
 def placed() -> Callable[..., list[tuple[str, Mapping[str, Any]]]]:
     """Gives records their places."""
     return lambda *records: [(f"f, line {line}", record) for line, record in enumerate(records, start=1)]
+
+
+@pytest.fixture
+def refused(placed, reading) -> Callable[..., None]:
+    """Checks that a record is refused with a message, or is counted once."""
+
+    def check(rows_of: Callable[..., Any], record: Mapping[str, Any], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            list(rows_of(placed(record), "f", reading()))
+        lenient = reading(on_error="drop")
+        list(rows_of(placed(record), "f", lenient))
+        assert sum(lenient.report.counts.values()) == 1
+
+    return check
 
 
 @pytest.fixture

@@ -65,9 +65,5 @@ def test_a_dataset_is_known_by_its_columns(surfaces):
         (document({"type": "X"}), r"entities\[0\] is \{'type'"),
     ],
 )
-def test_malformed_documents_are_refused_or_dropped(record, message, placed, reading):
-    with pytest.raises(ValueError, match=message):
-        list(bigbio_rows(placed(record), "f", reading()))
-    lenient = reading(on_error="drop")
-    list(bigbio_rows(placed(record), "f", lenient))
-    assert sum(lenient.report.counts.values()) == 1
+def test_malformed_documents_are_refused_or_dropped(record, message, refused):
+    refused(bigbio_rows, record, message)

@@ -66,10 +66,22 @@ def test_another_layer_is_a_choice_and_the_one_left_is_counted(tmp_path, surface
     assert report.counts["changed, span without value named after its layer"] == 1
 
 
-def test_a_file_without_its_type_system_is_refused(tmp_path):
+@pytest.mark.parametrize(("name", "text"), [("a.json", "{}"), ("a.json", "["), ("a.zip", "a"), ("TypeSystem.xml", "<")])
+def test_broken_files_are_refused(name, text, tmp_path):
+    saved(made(), tmp_path, ".xmi")
+    (tmp_path / name).write_text(text)
+    path = tmp_path / name.replace("TypeSystem.xml", "doc.xmi")
+    with pytest.raises(ValueError, match=f"^{path} is not a CAS"):
+        list(read_rows(path, format="cas"))
+
+
+def test_a_file_without_its_type_system_or_too_large_is_refused(tmp_path, monkeypatch):
     path = saved(made(), tmp_path, ".zip")
+    monkeypatch.setattr("hf_spanner.data.formats.cas.MOST_BYTES", 9)
+    with pytest.raises(ValueError, match="more than 9 bytes"):
+        list(read_rows(path, format="cas"))
     (tmp_path / "TypeSystem.xml").unlink()
-    with pytest.raises(ValueError, match="lacks its type system"):
+    with pytest.raises(ValueError, match="doc.xmi is not a CAS .*TypeSystem.xml"):
         list(read_rows(path.with_suffix(".xmi")))
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a.txt", "a")

@@ -2,9 +2,6 @@
 
 import pytest
 
-from hf_spanner.data.policy import ReadReport
-from hf_spanner.data.readers import read_rows
-
 PLUS = """# global.columns = ID FORM UPOS X:NE
 # newdoc id = d1
 # sent_id = s1
@@ -26,17 +23,6 @@ MISC = """# newdoc
 2.1\tleft\t_\t_\t_\t_\t_\t_\t_\t_
 
 """
-
-
-@pytest.fixture
-def read(tmp_path, surfaces):
-    def reader(text, name="a.conllup", **choices):
-        (tmp_path / name).write_text(text, encoding="utf-8")
-        report = ReadReport()
-        rows = list(read_rows(tmp_path / name, report=report, **choices))
-        return surfaces(rows), rows, report
-
-    return reader
 
 
 def test_columns_are_known_by_name(read):
@@ -76,5 +62,7 @@ def test_numbered_spans_may_overlap_and_have_gaps(read):
 def test_malformed_lines_are_refused(read):
     with pytest.raises(ValueError, match=r"line 3: line is .*\(number of columns\)"):
         read("# global.columns = ID FORM NE\n1\tAna\tB-PER\n2\tleft\n")
+    with pytest.raises(ValueError, match=r"line 2: line is .*one of them FORM"):
+        read("# global.columns = ID WORD NER\n1\tAna\tO\n")
     with pytest.raises(ValueError, match=r"line 2: tag is 'X-PER' \(unknown tag\)"):
         read("# global.columns = ID FORM NE\n1\tAna\tX-PER\n")

@@ -3,8 +3,12 @@
 import pytest
 
 from hf_spanner.data.formats.json_forms import JSON_FORMS, form_rows
+from hf_spanner.data.jsonl import json_records
+from hf_spanner.data.lines import text_lines
 from hf_spanner.data.readers import load_rows
 
+VALUES = (None, 5, 10**11, 10**400, "0", "\U0001f600", [None], [3], [["0", "3"]], {"a": 1})
+BIGBIO = {"passages": [{"text": ["Ana"], "offsets": [[0, 3]]}], "entities": [{"offsets": [[0, 3]], "type": "X"}]}
 ENTITY = {"start": 0, "end": 1, "label": "X"}
 
 
@@ -58,3 +62,23 @@ def test_records_in_memory_are_known_too():
         load_rows([{"full_text": "Ana", "tokens": ["Ana"], "labels": ["B-PER"], "document": 7}])[0]["document"] == "7"
     )
     assert load_rows([{"tokens": ["Ana"], "ner_tags": ["O"], "document_id": 3}])[0]["document"] == "3"
+
+
+def damaged(value):
+    """All that becomes of a value if one part of it, at any depth, is another."""
+    yield from VALUES
+    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        for other in damaged(value[key]):
+            changed = value.copy()
+            changed[key] = other
+            yield changed
+
+
+def test_damaged_records_of_the_tools_are_read_or_dropped(tool_files, placed, reading):
+    files = tool_files.glob("*.json*")
+    records = [record for path in files for _, record in json_records(text_lines(path), "f", reading())]
+    for record in [BIGBIO, *records]:
+        for other in damaged(record):
+            if isinstance(other, dict):
+                choices = reading(on_error="drop", annotator="first", details=True)
+                list(form_rows(placed(record, other), "f", choices))

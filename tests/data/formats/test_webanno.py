@@ -3,24 +3,10 @@
 import pytest
 
 from hf_spanner.data.formats.webanno import unescaped
-from hf_spanner.data.policy import ReadReport
-from hf_spanner.data.readers import read_rows
 
 HEAD = "#FORMAT=WebAnno TSV 3.3\n"
 NAMED = "#T_SP=de.tudarmstadt.ukp.dkpro.core.api.ner.type.NamedEntity|identifier|value\n"
 CUSTOM = "#T_SP=webanno.custom.Span|value\n"
-
-
-@pytest.fixture
-def read(tmp_path, surfaces):
-    def reader(text, **choices):
-        path = tmp_path / "doc.tsv"
-        path.write_text(text, encoding="utf-8")
-        report = ReadReport()
-        rows = list(read_rows(path, report=report, **choices))
-        return surfaces(rows), rows, report
-
-    return reader
 
 
 FILE = (
@@ -73,6 +59,8 @@ def test_spans_without_a_value_are_named_after_their_layer(read):
     ("line", "message"),
     [
         ("1-1 0-3 Ana", r"line 5: line is '1-1 0-3 Ana'"),
+        ("1-1.1\t0-3\tAna\tX", "line 5: line is"),
+        ("1-1\t0-3\tAna\tX\n1-2\t99999999997-100000000000\tAna\tX", "line 6: line is .* at most 7 digits"),
         ("1-1\t0-4\tAna\tX\t", r"line 5: offsets is \(0, 4\) \(surface\)"),
         ("1-1\t0-3\tAna\tX\t\n1-2\t2-4\tBo\t_\t", r"line 6: offsets is \(2, 4\)"),
     ],
