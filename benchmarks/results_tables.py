@@ -221,7 +221,8 @@ def speed_table(_: str) -> str:
     ]
     about = facts[0]
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-    note = f"{about['date']}, {about['machine']}, {about['threads']} threads, {versions}; {about['data']}."
+    dates = " to ".join(sorted({method_facts["date"] for method_facts in facts}))
+    note = f"{dates}, {about['machine']}, {about['threads']} threads, {versions}; {about['data']}."
     return f"{markdown_table(['as a ratio to the bare encoder', *(file.stem for file in files)], rows)}\n\n{note}"
 
 
