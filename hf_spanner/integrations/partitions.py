@@ -224,9 +224,9 @@ def _lines_of(system: fs.FileSystem, part: Part) -> Iterator[bytes]:
             file.readline()  # the rest of a line that begins before the range
         place = part.start if part.start == 0 else file.tell()
         while (part.end < 0 or place < part.end) and (line := file.readline()):
-            line = line if place else line.removeprefix(codecs.BOM_UTF8)
-            place += max(1, len(line))
-            yield line.removesuffix(b"\n").removesuffix(b"\r")
+            text = line if place else line.removeprefix(codecs.BOM_UTF8)
+            place += len(line)
+            yield text.removesuffix(b"\n").removesuffix(b"\r")
 
 
 @contextmanager

@@ -39,6 +39,7 @@ def answered(ner: SpanNERPipeline, source: Path, output: Path) -> PartCounts:
 
 @given(lines=st.lists(LINE, min_size=1, max_size=12), size=st.integers(1, 40), ends=st.booleans())
 @example(lines=["\ufeffa", "b", "", "ü"], size=1, ends=True)
+@example(lines=["\ufeffa", "b", "c"], size=6, ends=True)
 def test_every_line_is_in_one_part_in_order(lines: list[str], size: int, ends: bool, tmp_path_factory: Any) -> None:
     path = tmp_path_factory.mktemp("lines") / "a.txt"
     path.write_bytes(("\n".join(lines) + "\n" * ends).encode("utf-8"))
