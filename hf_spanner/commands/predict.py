@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     task: Any = "span-ner"  # the library's type hints know only its own tasks
     ner: Any = pipeline(task, model=given.model, batch_size=given.batch_size, **given_decoding(given))
-    reading = given_reading(given)
+    reading = given_reading(given) | {"split_hyphens": ner.model.config.split_hyphens}
     records = chain.from_iterable(input_records(source, reading) for source in given.files or ["-"])
     reach, skipped, num_done = ner.model.config.context_sentences, [], 0
     if given.resume and given.output.exists():
@@ -151,7 +151,7 @@ def input_records(source: str, reading: Mapping[str, Any]) -> Iterator[Record]:
             )
         yield from row_records(source, reading)
         return
-    if unused := sorted(reading.keys() - {"format"}):
+    if unused := sorted(reading.keys() - {"format", "split_hyphens"}):
         raise ValueError(f"{source}: {', '.join(unused)} must be left out for {format}, which has no such choice")
     name = "standard input" if source == "-" else source
     lines = standard_lines(sys.stdin.buffer) if source == "-" else text_lines(path)

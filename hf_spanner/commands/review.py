@@ -65,10 +65,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     trust_encoders(given, *([] if given.folds else models))
     given.output.mkdir(parents=True, exist_ok=True)
     judge = predictions_of_folds if given.folds else predictions_of_models
-    rows, predictions, policy, floor = judge(given, models, data)
+    rows, predictions, policy, floor, split_hyphens = judge(given, models, data)
     review = reviewed(rows, predictions, policy=policy, rate=given.error_rate, floor=floor)
     records = [
-        suspect_record(suspect, rank, rows[suspect.row])
+        suspect_record(suspect, rank, rows[suspect.row]) | {"split_hyphens": split_hyphens}
         for rank, suspect in enumerate(review.suspects, start=1)
         if suspect.probability >= given.lowest
     ]
@@ -98,8 +98,8 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def predictions_of_models(
     given: argparse.Namespace, models: Sequence[str], data: str
-) -> tuple[list[Any], list[EntityLists], str, float | None]:
-    """The rows, what each saved model says of them, how suggestions may overlap, and the floor of the scores.
+) -> tuple[list[Any], list[EntityLists], str, float | None, bool]:
+    """The rows, what each saved model says, how suggestions may overlap, the floor of the scores, and `split_hyphens`.
 
     Suggestions overlap as the loosest model has it. If all models have alternatives, predictions hold them.
     """
@@ -107,7 +107,8 @@ def predictions_of_models(
     hyphens = {ner.model.config.split_hyphens for ner in pipelines}
     if len(hyphens) > 1:
         raise ValueError(f"models must split words alike, got split_hyphens {sorted(hyphens)}")
-    rows = detailed_rows(data, given_reading(given) | {"split_hyphens": hyphens.pop()})
+    split_hyphens = hyphens.pop()
+    rows = detailed_rows(data, given_reading(given) | {"split_hyphens": split_hyphens})
     configs = [ner.model.config for ner in pipelines]
     with_alternatives = all(
         has_alternatives(ner.model.config) and isinstance(ner.model, SpanNERModel) for ner in pipelines
@@ -121,18 +122,19 @@ def predictions_of_models(
             decoding = ner.model.decoding({"threshold": 0.0})
             predictions.append(predicted_and_gold(ner, rows, decoding, given.batch_size)[0])
     policy = max((config.overlap for config in configs), key=OVERLAPS.index)
-    return rows, predictions, policy, FLOOR if with_alternatives else None
+    return rows, predictions, policy, FLOOR if with_alternatives else None, split_hyphens
 
 
 def predictions_of_folds(
     given: argparse.Namespace, recipes: Sequence[str], data: str
-) -> tuple[list[Any], list[EntityLists], str, float | None]:
+) -> tuple[list[Any], list[EntityLists], str, float | None, bool]:
     """The same by models that are trained out of fold."""
     read = [Recipe.from_yaml(path) for path in recipes]
     hyphens = {recipe.data.options["split_hyphens"] for recipe in read}
     if len(hyphens) > 1:
         raise ValueError(f"recipes must split words alike, got split_hyphens {sorted(hyphens)}")
-    rows = detailed_rows(data, given_reading(given) | {"split_hyphens": hyphens.pop()})
+    split_hyphens = hyphens.pop()
+    rows = detailed_rows(data, given_reading(given) | {"split_hyphens": split_hyphens})
     folder = given.output / "folds"
     folder.mkdir(exist_ok=True)
     configs = [METHODS[recipe.method].config_class(**recipe.model) for recipe in read]
@@ -144,7 +146,7 @@ def predictions_of_folds(
         for number, (path, recipe) in enumerate(zip(recipes, read, strict=True), start=1)
     ]
     policy = max((config.overlap for config in configs), key=OVERLAPS.index)
-    return rows, predictions, policy, FLOOR if with_alternatives else None
+    return rows, predictions, policy, FLOOR if with_alternatives else None, split_hyphens
 
 
 def detailed_rows(data: str, reading: Mapping[str, Any]) -> list[Any]:
@@ -190,7 +192,8 @@ def suggested_rows(rows: Sequence[Any], records: Sequence[Decision]) -> list[Any
 def apply_decisions(given: argparse.Namespace) -> None:
     """Write the corrected rows, and the log of changes beside them."""
     decisions = read_decisions(given.apply)
-    rows = detailed_rows(given.sources[0], given_reading(given))
+    split_hyphens = any(record.get("split_hyphens") for _, record in decisions)  # as the models did
+    rows = detailed_rows(given.sources[0], given_reading(given) | {"split_hyphens": split_hyphens})
     corrected, log = corrected_rows(rows, decisions)
     changes = given.output.with_name(f"{given.output.name}.changes.jsonl")
     if changes.exists():

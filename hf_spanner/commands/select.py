@@ -46,13 +46,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     config = ner.model.config
     if config.calibration is None and config.temperature == 1:
         print("scores are raw; hf-spanner calibrate makes probabilities of them", file=sys.stderr)
-    reading = given_reading(given)
+    split = {"split_hyphens": config.split_hyphens}
+    reading = given_reading(given) | split
     records = chain.from_iterable(input_records(source, reading) for source in given.files)
-    rows = [unlabelled_row(record, split_hyphens=config.split_hyphens) for record in records]
+    rows = [unlabelled_row(record, **split) for record in records]
     with_alternatives = has_alternatives(config) and isinstance(ner.model, SpanNERModel)
     answers = predicted_entities(ner, rows, given.batch_size, ner.model.decoding({"threshold": 0.0}))
     predictions = list(tqdm(answers, total=len(rows), unit=" texts", file=sys.stderr))
-    labelled: Any = () if given.labelled is None else load_rows(given.labelled)
+    labelled: Any = () if given.labelled is None else load_rows(given.labelled, **split)
     choices = selected_units(
         rows,
         predictions,

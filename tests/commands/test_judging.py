@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from transformers import PreTrainedTokenizerBase
+from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase
 
 from hf_spanner import SpanNERModel, SpanNERPipeline
 from hf_spanner.commands.judging import judged_model, predicted_and_gold
@@ -51,3 +51,20 @@ def test_rows_are_read_with_the_choices_of_the_reader(saved_model: Path, tmp_pat
     _, rows = judged_model(str(saved_model), str(path), choices)
     assert list(rows["tokens"]) == [["Oslo", "rained"]]
     assert list(rows["entities"]) == [[{"start": 0, "end": 1, "label": "LOC"}]]
+
+
+def test_commands_split_words_as_the_model_does(program: Callable, saved_model: Path, tmp_path: Path) -> None:
+    """Otherwise the entity would cut a word; decisions are applied without a model."""
+    model, data, folder, predicted, corrected = (
+        str(tmp_path / name) for name in ("m", "a.pubtator", "f", "p", "c.jsonl")
+    )
+    AutoModel.from_pretrained(saved_model, split_hyphens=True).save_pretrained(model)
+    AutoTokenizer.from_pretrained(saved_model).save_pretrained(model)
+    Path(data).write_text("1|t|Ana-Bo met.\n1|a|\n1\t0\t3\tAna\tPER\n\n", encoding="utf-8")
+    program("predict").main([model, data, "--output", predicted])
+    program("select").main([model, data, "--number", "1", "--labelled", data, "--output", folder])
+    program("review").main([model, data, "--error-rate", "0.5", "--output", folder])
+    suspects = f"{folder}/suspects.jsonl"
+    program("review").main(["--apply", suspects, data, "--output", corrected])
+    for path in (predicted, f"{folder}/selected.jsonl", suspects, corrected):
+        assert '"tokens": ["Ana", "-", "Bo", "met", "."]' in Path(path).read_text(encoding="utf-8")
