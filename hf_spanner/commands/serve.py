@@ -11,6 +11,7 @@ password: to other machines show it behind a proxy that has them.
 """
 
 import argparse
+import math
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -51,7 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ner: Any = pipeline(task, model=given.model, batch_size=given.batch_size, **given_decoding(given))
     limits = Limits(**{name: value for name in LIMITS if (value := vars(given)[name]) is not None})
     sys.setswitchinterval(SWITCH_SECONDS)
-    uvicorn.run(make_app(ner, limits), host=given.host, port=given.port)
+    graceful = math.ceil(limits.max_seconds)
+    uvicorn.run(make_app(ner, limits), host=given.host, port=given.port, timeout_graceful_shutdown=graceful)
 
 
 def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:

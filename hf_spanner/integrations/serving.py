@@ -98,7 +98,7 @@ class Metrics:
 
 
 class Doorkeeper:
-    """Middleware that stops reading a body beyond the limit, and counts the requests for entities."""
+    """Middleware that stops reading a body beyond the limits, and counts the requests for entities."""
 
     def __init__(self, app: ASGIApp, limits: Limits, metrics: Metrics) -> None:
         self.app, self.limits, self.metrics = app, limits, metrics
@@ -112,7 +112,11 @@ class Doorkeeper:
 
         async def limited() -> Message:
             nonlocal num_bytes
-            message = await receive()
+            seconds = self.limits.max_seconds
+            try:
+                message = await asyncio.wait_for(receive(), begin + seconds - perf_counter())
+            except TimeoutError as error:
+                raise HTTPException(408, f"no whole body within {seconds} seconds", {"Connection": "close"}) from error
             num_bytes += len(message.get("body", b""))
             if num_bytes > self.limits.max_bytes:
                 raise HTTPException(413, f"the body must have at most {self.limits.max_bytes:,} bytes, got more")
@@ -183,7 +187,7 @@ def add_entities(app: FastAPI, ner: SpanNERPipeline, shared: SharedPipeline, lim
         inputs: Annotated[Any, WithJsonSchema(inputs_schema())]
         parameters: Annotated[dict[str, Any] | None, WithJsonSchema(parameters_schema(ner))] = None
 
-    failures: dict[int | str, dict[str, Any]] = {status: {"model": Failure} for status in (413, 422, 500, 503)}
+    failures: dict[int | str, dict[str, Any]] = {status: {"model": Failure} for status in (408, 413, 422, 500, 503)}
 
     @app.post(ENTITIES, response_model=list[FoundEntity] | list[list[FoundEntity]], responses=failures)
     async def entities(body: Body) -> Response:

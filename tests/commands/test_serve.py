@@ -90,6 +90,17 @@ def test_every_limit_has_an_option(program: Callable[[str], ModuleType]) -> None
     assert set(program("serve").LIMITS) == set(vars(Limits()))
 
 
+def test_the_end_waits_no_longer_than_a_request(
+    program: Callable[[str], ModuleType], saved_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("fastapi")
+    options = {}
+    monkeypatch.setattr("uvicorn.run", lambda _, **given: options.update(given))
+    monkeypatch.setattr(sys, "setswitchinterval", float)
+    program("serve").main([str(saved_model), "--max-seconds", "7"])
+    assert options["timeout_graceful_shutdown"] == 7
+
+
 def test_the_image_runs_the_command_as_a_user_without_rights(program: Callable[[str], ModuleType]) -> None:
     lines = [line.split(maxsplit=1) for line in DOCKERFILE.read_text(encoding="utf-8").splitlines() if line.strip()]
     values = dict(lines)
