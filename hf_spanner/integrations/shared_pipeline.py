@@ -14,7 +14,8 @@ from typing import Any
 from hf_spanner.core.pipeline_span_ner import SpanNERPipeline, check_text
 from hf_spanner.core.prediction import Entity
 
-COSTLY = {"num_steps", "num_spans", "num_draws"}  # of DiffusionNER, whose time and memory grow with them
+# Of DiffusionNER, whose time and memory grow with them; 0 is no limit.
+COSTLY = {"num_steps", "num_spans", "spans_per_word", "num_draws"}
 
 
 class BusyError(RuntimeError):
@@ -71,8 +72,9 @@ def checked_question(ner: SpanNERPipeline, inputs: object, parameters: Mapping[s
     ner.model.decoding(settings)
     own = ner.model.decoding(ner.settings)
     for name in settings.keys() & COSTLY:
-        if settings[name] > own[name]:
-            raise ValueError(f"{name} must be at most {own[name]}, with which the service began, got {settings[name]}")
+        asked = settings[name] or "0, which is no limit"
+        if own[name] and (not settings[name] or settings[name] > own[name]):
+            raise ValueError(f"{name} must be at most {own[name]}, with which the service began, got {asked}")
     settings["pretokenized"] = pretokenized
     ner([], **settings)  # checks them together with those of the pipeline
     if not isinstance(inputs, str | list):
