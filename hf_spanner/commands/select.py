@@ -34,6 +34,7 @@ from hf_spanner.commands.options import (
 )
 from hf_spanner.commands.predict import input_records
 from hf_spanner.core.words import split_words
+from hf_spanner.data.offsets import offsets_of_words
 from hf_spanner.data.predicted import predicted_entities
 from hf_spanner.training.whole_files import write_whole
 
@@ -95,10 +96,10 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def unlabelled_row(record: Mapping[str, Any], *, split_hyphens: bool) -> dict[str, Any]:
-    """A record with its words; those of a text are split as the model splits them, and the text is kept."""
+    """A record with its words; a text without them is split as the model splits it. The text is kept."""
     row = {name: record[name] for name in ("id", "document") if record.get(name) is not None}
     if "text" not in record:
         return {**row, "tokens": list(record["tokens"])}
-    offsets = split_words(record["text"], split_hyphens=split_hyphens)
-    words = [record["text"][start:end] for start, end in offsets]
-    return {**row, "tokens": words, "text": record["text"], "offsets": list(offsets)}
+    text, words = record["text"], record.get("tokens")
+    offsets = split_words(text, split_hyphens=split_hyphens) if words is None else offsets_of_words(text, words) or []
+    return {**row, "tokens": [text[start:end] for start, end in offsets], "text": text, "offsets": offsets}

@@ -3,18 +3,23 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from hf_spanner.data.offsets import offsets_of_words
 from hf_spanner.data.schema import Problem, words_problem
 
 Record = dict[str, Any]
 
 
 def record_problem(record: Mapping[str, Any]) -> Problem | None:
-    """What is wrong with a record, or None: it must have either `text` or `tokens`."""
-    if ("text" in record) == ("tokens" in record):
-        return Problem("type", "fields", sorted(record), "either text or tokens")
-    if "tokens" in record:
-        return words_problem(record["tokens"])
-    return None if isinstance(record["text"], str) else Problem("type", "text", record["text"], "a string")
+    """What is wrong with a record, or None: it must have `text` or `tokens`, or both where the words are the text's."""
+    if not {"text", "tokens"} & record.keys():
+        return Problem("type", "fields", sorted(record), "text or tokens")
+    text, words = record.get("text", ""), record.get("tokens", [])
+    if not isinstance(text, str):
+        return Problem("type", "text", text, "a string")
+    problem = words_problem(words)
+    if problem is None and {"text", "tokens"} <= record.keys() and offsets_of_words(text, words) is None:
+        problem = Problem("two truths", "text", text, f"a text of the words of tokens, {words[:8]}, or one of both")
+    return problem
 
 
 def answered_records(ner: Callable[..., Iterable[Any]], records: Sequence[Record]) -> list[Record]:
@@ -22,14 +27,14 @@ def answered_records(ner: Callable[..., Iterable[Any]], records: Sequence[Record
 
     Args:
         ner: A `SpanNERPipeline`.
-        records: Records with `text` or `tokens` and, for context, `document`.
+        records: Records with `tokens` or else `text` and, for context, `document`.
 
     Returns:
         Records with `entities` (start, end, label, score, text; half-open in characters of the text or in words).
     """
     answers = {}
     for field, unit in (("text", ""), ("tokens", "word_")):
-        places = [place for place, record in enumerate(records) if field in record]
+        places = [place for place, record in enumerate(records) if ("tokens" in record) == (field == "tokens")]
         given = ner(
             [records[place][field] for place in places],
             documents=[records[place].get("document") for place in places],

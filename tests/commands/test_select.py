@@ -41,13 +41,14 @@ def test_texts_become_ranked_tasks(program: Callable, saved_model: Path, tmp_pat
 def test_documents_and_words_that_are_known(
     program: Callable, saved_model: Path, write_jsonl: Callable, tmp_path: Path, capsys
 ) -> None:
-    texts = [{"tokens": text.split(), "document": f"d{number // 2}"} for number, text in enumerate(TEXTS)]
+    texts = [{"text": text, "tokens": text.split(), "document": f"d{number // 2}"} for number, text in enumerate(TEXTS)]
     data, folder = write_jsonl("texts.jsonl", texts), tmp_path / "next"
     options = ["--number", "1", "--output", str(folder), "--documents", "--tasks", "prodigy"]
     program("select").main([str(saved_model), str(data), *options])
     before = lines(folder / "selected.jsonl")
     assert "1 documents of 4 texts" in capsys.readouterr().out
     assert len({row["document"] for row in before}) == 1
+    assert [row["text"].split() for row in before] == [row["tokens"] for row in before]
     assert len(before) == len(lines(folder / "tasks.jsonl")) == 2
     known = write_jsonl("rows.jsonl", [{name: row[name] for name in ("tokens", "entities")} for row in before])
     program("select").main([str(saved_model), str(data), *options, "--labelled", str(known)])

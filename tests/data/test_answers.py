@@ -17,8 +17,11 @@ def test_texts_and_words_get_the_entities_of_the_pipeline_in_their_order(
 ) -> None:
     """Offsets are characters of a text, whose words are told too, and words of a list."""
     ner = random_tagger("boundary_smoothing")
-    records = [{"tokens": WORDS, "id": "x"}, {"text": TEXT}, {"text": ""}, {"tokens": []}]
-    first, second, *empty = answered_records(ner, records)
+    both = {"text": "Ana met  Bo", "tokens": WORDS}
+    records = [{"tokens": WORDS, "id": "x"}, {"text": TEXT}, {"text": ""}, {"tokens": []}, both]
+    first, second, *empty, last = answered_records(ner, records)
+    assert record_problem(both) is None
+    assert last == {**both, "entities": first["entities"]}
     (words,), (text,) = ner([WORDS], pretokenized=True), ner([TEXT])
     assert first["id"] == "x"
     assert [(e["start"], e["end"], e["score"]) for e in first["entities"]] == [
@@ -37,8 +40,8 @@ def test_texts_and_words_get_the_entities_of_the_pipeline_in_their_order(
 @pytest.mark.parametrize(
     ("record", "words"),
     [
-        ({}, "fields is [] (type); allowed: either text or tokens"),
-        ({"text": "a", "tokens": ["a"]}, "fields is ['text', 'tokens'] (type); allowed: either text or tokens"),
+        ({}, "fields is [] (type); allowed: text or tokens"),
+        ({"text": "a b", "tokens": ["a"]}, "text is 'a b' (two truths); allowed: a text of the words of tokens, ['a']"),
         ({"text": 7}, "text is 7 (type); allowed: a string"),
         ({"tokens": "a"}, "tokens is 'a'"),
         ({"tokens": [1]}, "tokens"),
