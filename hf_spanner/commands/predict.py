@@ -19,6 +19,7 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from io import TextIOWrapper
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, cast
@@ -214,8 +215,12 @@ def remaining_records(
 
 
 def open_output(path: Path | None) -> Any:
-    """Output to append to, or standard output, which stays open."""
-    return nullcontext(sys.stdout) if path is None else path.open("a", encoding="utf-8", newline="\n")
+    """Output to append to, or standard output, which stays open; both in UTF-8."""
+    if path is not None:
+        return path.open("a", encoding="utf-8", newline="\n")
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+    return nullcontext(sys.stdout)
 
 
 def flush(file: IO[str]) -> None:

@@ -22,6 +22,10 @@ def predict(program: Callable[[str], ModuleType]) -> ModuleType:
     return program("predict")
 
 
+def give(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+
 def lines_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
@@ -87,19 +91,21 @@ def test_decoding_parameters_reach_the_model(predict: ModuleType, saved_model: P
 
 
 def test_standard_input_to_standard_output(
-    predict: ModuleType, saved_model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+    predict: ModuleType, saved_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stream = io.TextIOWrapper(io.BytesIO("Oslo\r\nZo\u00eb\n".encode()))
-    monkeypatch.setattr(sys, "stdin", stream)
+    """Both are in UTF-8 whatever the locale says."""
+    give(monkeypatch, "Oslo\r\nZo\u00eb \u0141\n")
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written := io.BytesIO(), "latin-1"))
     predict.main([str(saved_model)])
-    assert [json.loads(line)["text"] for line in capsys.readouterr().out.splitlines()] == ["Oslo", "Zo\u00eb"]
+    lines = written.getvalue().decode().splitlines()
+    assert [json.loads(line)["text"] for line in lines] == ["Oslo", "Zo\u00eb \u0141"]
 
 
 def test_a_byte_order_mark_of_standard_input_is_left_out(
     predict: ModuleType, saved_model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     for line, options in ((TEXTS[0], []), (json.dumps({"text": TEXTS[0]}), ["--format", "jsonl"])):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"\ufeff{line}\n".encode())))
+        give(monkeypatch, f"\ufeff{line}\n")
         predict.main([str(saved_model), *options])
         (record,) = [json.loads(answer) for answer in capsys.readouterr().out.splitlines()]
         assert record["text"] == TEXTS[0]
@@ -188,7 +194,7 @@ def test_an_array_is_read_from_a_file_and_from_standard_input(
     records = [{"text": "Oslo", "id": "x"}, {"tokens": ["Bo"]}]
     (tmp_path / "a.json").write_text(json.dumps(records, indent=1), encoding="utf-8")
     assert list(predict.input_records(str(tmp_path / "a.json"), {})) == records
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(records).encode())))
+    give(monkeypatch, json.dumps(records))
     assert list(predict.input_records("-", {"format": "jsonl"})) == records
     (tmp_path / "a.json").write_text('[{"text": "Oslo"},\n{"text": 3}]', encoding="utf-8")
     with pytest.raises(ValueError, match=r"a\.json, line 2: text is 3"):
