@@ -30,6 +30,24 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    path = tmp_path / "a.txt"
+    path.write_text("\n".join(TEXTS), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def answered(predict: ModuleType, saved_model: Path, tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
+    """Runs the program with files and options; gives what out.jsonl then holds."""
+
+    def run(*arguments: str | Path) -> list[dict[str, Any]]:
+        predict.main([str(saved_model), *map(str, arguments), "--output", str(tmp_path / "out.jsonl")])
+        return lines_of(tmp_path / "out.jsonl")
+
+    return run
+
+
 def expected_entities(folder: Path, texts: list, **settings: Any) -> list[list[tuple[int, int, str]]]:
     unit = "word_" if settings.get("pretokenized") else ""
     return [
@@ -43,17 +61,13 @@ def spans(record: dict[str, Any]) -> list[tuple[int, int, str]]:
 
 
 def test_texts_and_words_of_several_files_keep_their_order(
-    predict: ModuleType, saved_model: Path, tmp_path: Path
+    answered: Callable, saved_model: Path, texts: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "a.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
     words = [text.split() for text in TEXTS]
     mixed = [{"tokens": words[0], "id": "x"}, {"text": TEXTS[2]}, {"tokens": []}, {"tokens": words[2]}]
     with gzip.open(tmp_path / "b.jsonl.gz", "wt", encoding="utf-8") as file:
         file.writelines(json.dumps(record) + "\n\n" for record in mixed)
-    target = tmp_path / "out.jsonl"
-    files = [str(tmp_path / "a.txt"), str(tmp_path / "b.jsonl.gz")]
-    predict.main([str(saved_model), *files, "--output", str(target)])
-    records = lines_of(target)
+    records = answered(texts, tmp_path / "b.jsonl.gz")
     text_entities = expected_entities(saved_model, TEXTS)
     word_entities = expected_entities(saved_model, words, pretokenized=True)
     assert text_entities[0] != []
@@ -73,19 +87,14 @@ def test_texts_and_words_of_several_files_keep_their_order(
     )
 
 
-def test_output_reads_as_data_again(predict: ModuleType, saved_model: Path, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("\n".join(TEXTS), encoding="utf-8")
-    target = tmp_path / "out.jsonl"
-    predict.main([str(saved_model), str(tmp_path / "a.txt"), "--output", str(target)])
-    rows = load_rows(target)
-    assert [len(row["entities"]) for row in rows] == [len(record["entities"]) for record in lines_of(target)]
+def test_output_reads_as_data_again(answered: Callable, texts: Path, tmp_path: Path) -> None:
+    records = answered(texts)
+    rows = load_rows(tmp_path / "out.jsonl")
+    assert [len(row["entities"]) for row in rows] == [len(record["entities"]) for record in records]
 
 
-def test_decoding_parameters_reach_the_model(predict: ModuleType, saved_model: Path, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("\n".join(TEXTS), encoding="utf-8")
-    options = ["--threshold", "0.6", "--overlap", "flat", "--output", str(tmp_path / "out.jsonl")]
-    predict.main([str(saved_model), str(tmp_path / "a.txt"), *options])
-    predicted = [spans(record) for record in lines_of(tmp_path / "out.jsonl")]
+def test_decoding_parameters_reach_the_model(answered: Callable, saved_model: Path, texts: Path) -> None:
+    predicted = [spans(record) for record in answered(texts, "--threshold", "0.6", "--overlap", "flat")]
     assert predicted == expected_entities(saved_model, TEXTS, threshold=0.6, overlap="flat")
     assert sum(map(len, predicted)) < sum(map(len, expected_entities(saved_model, TEXTS)))
 
@@ -112,26 +121,20 @@ def test_a_byte_order_mark_of_standard_input_is_left_out(
         assert spans(record) == expected_entities(saved_model, TEXTS[:1])[0]
 
 
-def test_resume_cuts_a_broken_line_and_gives_the_same_file(
-    predict: ModuleType, saved_model: Path, tmp_path: Path
-) -> None:
-    source, whole, target = tmp_path / "a.txt", tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
-    source.write_text("\n".join(TEXTS), encoding="utf-8")
-    predict.main([str(saved_model), str(source), "--output", str(whole)])
-    lines = whole.read_bytes().splitlines(keepends=True)
+def test_resume_cuts_a_broken_line_and_gives_the_same_file(answered: Callable, texts: Path, tmp_path: Path) -> None:
+    whole, target = answered(texts), tmp_path / "out.jsonl"
+    lines = target.read_bytes().splitlines(keepends=True)
     target.write_bytes(b"".join(lines[:2]) + lines[2][:9])
-    predict.main([str(saved_model), str(source), "--output", str(target), "--resume"])
-    assert [spans(record) for record in lines_of(target)] == [spans(record) for record in lines_of(whole)]
+    assert list(map(spans, answered(texts, "--resume"))) == list(map(spans, whole))
     before = target.read_bytes()
-    predict.main([str(saved_model), str(source), "--output", str(target), "--resume"])
+    answered(texts, "--resume")
     assert target.read_bytes() == before
 
 
-def test_resume_refuses_the_output_of_another_input(predict: ModuleType, saved_model: Path, tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("\n".join(TEXTS), encoding="utf-8")
+def test_resume_refuses_the_output_of_another_input(answered: Callable, texts: Path, tmp_path: Path) -> None:
     (tmp_path / "out.jsonl").write_text('{"text": "another", "entities": []}\n', encoding="utf-8")
     with pytest.raises(ValueError, match=r"out\.jsonl, line 1, is not from this input"):
-        predict.main([str(saved_model), str(tmp_path / "a.txt"), "--output", str(tmp_path / "out.jsonl"), "--resume"])
+        answered(texts, "--resume")
 
 
 def test_resume_with_a_model_that_does_not_load_leaves_the_output(predict: ModuleType, tmp_path: Path) -> None:
@@ -161,13 +164,13 @@ def test_an_output_is_not_overwritten(predict: ModuleType, tmp_path: Path, capsy
 
 
 def test_chunks_are_written_before_a_later_line_fails(
-    predict: ModuleType, saved_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    predict: ModuleType, answered: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(predict, "CHUNK", 2)
     source = tmp_path / "a.jsonl"
     source.write_text('{"text": "Oslo"}\n{"text": "Ana"}\n{"text": "Bo"}\n{"text": 3}\n', encoding="utf-8")
     with pytest.raises(ValueError, match=r"a\.jsonl, line 4: text is 3 .* a string"):
-        predict.main([str(saved_model), str(source), "--output", str(tmp_path / "out.jsonl")])
+        answered(source)
     assert [record["text"] for record in lines_of(tmp_path / "out.jsonl")] == ["Oslo", "Ana"]
 
 
@@ -202,13 +205,11 @@ def test_an_array_is_read_from_a_file_and_from_standard_input(
 
 
 def test_words_of_any_data_are_read_with_the_choices_of_the_reader(
-    predict: ModuleType, saved_model: Path, tmp_path: Path
+    predict: ModuleType, answered: Callable, saved_model: Path, tmp_path: Path
 ) -> None:
     """The entities of the data are not in the output."""
     (tmp_path / "a.conll").write_text("#id 1\nAna\tperson\nmet\tO\n\nOslo\tplace\n", encoding="utf-8")
-    options = ["--scheme", "IO", "--comments", "skip", "--output", str(tmp_path / "out.jsonl")]
-    predict.main([str(saved_model), str(tmp_path / "a.conll"), *options])
-    records = lines_of(tmp_path / "out.jsonl")
+    records = answered(tmp_path / "a.conll", "--scheme", "IO", "--comments", "skip")
     words = [["Ana", "met"], ["Oslo"]]
     assert [record["tokens"] for record in records] == words
     assert [spans(record) for record in records] == expected_entities(saved_model, words, pretokenized=True)
