@@ -13,6 +13,11 @@ from transformers import AutoTokenizer
 from hf_spanner import SpanNERModel
 
 
+@pytest.fixture(autouse=True)
+def _on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
+
+
 @pytest.fixture(scope="session")
 def program() -> Callable[[str], ModuleType]:
     """Imports a command by its name."""

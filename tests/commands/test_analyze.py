@@ -19,11 +19,6 @@ Run = Callable[..., dict[str, Any]]
 PICTURES = {"reliability", "thresholds", "f1_by_label", "f1_by_length", "f1_by_depth", "errors"}
 
 
-@pytest.fixture(autouse=True)
-def _on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
-
-
 @pytest.fixture
 def analyzed(
     program: Callable,

@@ -17,11 +17,6 @@ Run = Callable[..., Path]
 OTHER = [{"tokens": ["Mira", "met", "Ana"], "entities": [{"start": 0, "end": 1, "label": "PER"}]}]
 
 
-@pytest.fixture(autouse=True)
-def _on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
-
-
 @pytest.fixture
 def calibrated(program: Callable, saved_model: Path, rows: list, write_jsonl: Callable, tmp_path: Path) -> Run:
     """Calibrates the tiny model on the rows, with the options given, and gives the folder."""

@@ -18,11 +18,6 @@ from hf_spanner.metrics.span_ner.resampling import paired_bootstrap
 from hf_spanner.metrics.span_ner.scoring import score_spans
 
 
-@pytest.fixture(autouse=True)
-def _on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
-
-
 @pytest.fixture
 def threshold(saved_model: Path, rows: list) -> float:
     """A threshold that some predictions reach and others do not."""

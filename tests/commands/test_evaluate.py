@@ -14,11 +14,6 @@ from hf_spanner.metrics.span_ner.resampling import bootstrap_intervals
 from hf_spanner.metrics.span_ner.scoring import score_spans
 
 
-@pytest.fixture(autouse=True)
-def _on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
-
-
 def trainer_scores(folder: Path, rows: list[dict[str, Any]], output_dir: Path, **config: Any) -> dict[str, Any]:
     """The scores that the evaluation of training gives."""
     args = SpanNERTrainingArguments(

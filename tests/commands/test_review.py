@@ -9,11 +9,6 @@ import pytest
 from hf_spanner import load_rows, read_rows
 
 
-@pytest.fixture(autouse=True)
-def _on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
-
-
 def lines(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 

@@ -4,16 +4,9 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from hf_spanner import load_rows, read_rows
 
 TEXTS = ["Ana  met Bo in Oslo.", "It rained.", "Mira Stone works for the Bank of Oslo.", "Bo Li left."]
-
-
-@pytest.fixture(autouse=True)
-def _on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
 
 
 def lines(path: Path) -> list[dict]:
