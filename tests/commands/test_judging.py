@@ -53,18 +53,21 @@ def test_rows_are_read_with_the_choices_of_the_reader(saved_model: Path, tmp_pat
     assert list(rows["entities"]) == [[{"start": 0, "end": 1, "label": "LOC"}]]
 
 
-def test_commands_split_words_as_the_model_does(program: Callable, saved_model: Path, tmp_path: Path) -> None:
+def test_commands_split_words_as_the_model_does(
+    program: Callable, saved_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Otherwise the entity would cut a word; decisions are applied without a model."""
-    model, data, folder, predicted, corrected = (
-        str(tmp_path / name) for name in ("m", "a.pubtator", "f", "p", "c.jsonl")
-    )
-    AutoModel.from_pretrained(saved_model, split_hyphens=True).save_pretrained(model)
-    AutoTokenizer.from_pretrained(saved_model).save_pretrained(model)
-    Path(data).write_text("1|t|Ana-Bo met.\n1|a|\n1\t0\t3\tAna\tPER\n\n", encoding="utf-8")
-    program("predict").main([model, data, "--output", predicted])
-    program("select").main([model, data, "--number", "1", "--labelled", data, "--output", folder])
-    program("review").main([model, data, "--error-rate", "0.5", "--output", folder])
-    suspects = f"{folder}/suspects.jsonl"
-    program("review").main(["--apply", suspects, data, "--output", corrected])
-    for path in (predicted, f"{folder}/selected.jsonl", suspects, corrected):
+    monkeypatch.chdir(tmp_path)
+    AutoModel.from_pretrained(saved_model, split_hyphens=True).save_pretrained("m")
+    AutoTokenizer.from_pretrained(saved_model).save_pretrained("m")
+    Path("a.pubtator").write_text("1|t|Ana-Bo met.\n1|a|\n1\t0\t3\tAna\tPER\n\n", encoding="utf-8")
+    for line in (
+        "predict m a.pubtator --output p.jsonl",
+        "select m a.pubtator --number 1 --labelled a.pubtator --output s",
+        "review m a.pubtator --error-rate 0.5 --output r",
+        "review --apply r/suspects.jsonl a.pubtator --output c.jsonl",
+    ):
+        name, *arguments = line.split()
+        program(name).main(arguments)
+    for path in ("p.jsonl", "s/selected.jsonl", "r/suspects.jsonl", "c.jsonl"):
         assert '"tokens": ["Ana", "-", "Bo", "met", "."]' in Path(path).read_text(encoding="utf-8")

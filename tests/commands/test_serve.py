@@ -90,9 +90,7 @@ def test_every_limit_has_an_option(program: Callable[[str], ModuleType]) -> None
     assert set(program("serve").LIMITS) == set(vars(Limits()))
 
 
-def test_the_end_waits_no_longer_than_a_request(
-    program: Callable[[str], ModuleType], saved_model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_end_waits_no_longer_than_a_request(program: Callable, saved_model: Path, monkeypatch: Any) -> None:
     pytest.importorskip("fastapi")
     options = {}
     monkeypatch.setattr("uvicorn.run", lambda _, **given: options.update(given))

@@ -43,7 +43,7 @@ def test_texts_and_words_get_the_entities_of_the_pipeline_in_their_order(
         ({}, "fields is [] (type); allowed: text or tokens"),
         ({"text": "a b", "tokens": ["a"]}, "text is 'a b' (two truths); allowed: a text of the words of tokens, ['a']"),
         ({"text": 7}, "text is 7 (type); allowed: a string"),
-        ({"tokens": "a"}, "tokens is 'a'"),
+        ({"tokens": "a"}, "tokens is 'a' (type); allowed: a list of strings"),
         ({"tokens": [1]}, "tokens"),
     ],
 )

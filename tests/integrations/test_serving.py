@@ -165,15 +165,12 @@ def test_who_waits_too_long_is_told_so(ner: SpanNERPipeline, monkeypatch: pytest
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(ner: SpanNERPipeline) -> None:
-    app, sent = make_app(ner, Limits(max_seconds=0.05)), []
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
+    app, sent = make_app(ner, Limits(max_seconds=0.05)), asyncio.Queue()
     scope = {"type": "http", "method": "POST", "path": "/entities", "headers": [], "query_string": b""}
-    asyncio.run(asyncio.wait_for(app(scope, asyncio.Event().wait, send), 10))
-    assert (sent[0]["status"], (b"connection", b"close") in sent[0]["headers"]) == (408, True)
-    assert json.loads(sent[1]["body"]) == {"error": "no whole body within 0.05 seconds"}
+    asyncio.run(asyncio.wait_for(app(scope, asyncio.Event().wait, sent.put), 10))
+    start, end = sent.get_nowait(), sent.get_nowait()
+    assert (start["status"], (b"connection", b"close") in start["headers"]) == (408, True)
+    assert json.loads(end["body"]) == {"error": "no whole body within 0.05 seconds"}
 
 
 def test_a_failure_of_the_model_names_no_text(
