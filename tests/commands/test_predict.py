@@ -18,7 +18,8 @@ TEXTS = ["Ana met Bo in Oslo .", "", "Mira Stone works for the Bank of Oslo", "O
 
 
 @pytest.fixture
-def predict(program: Callable[[str], ModuleType]) -> ModuleType:
+def predict(program: Callable[[str], ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.chdir(tmp_path)
     return program("predict")
 
 
@@ -60,14 +61,12 @@ def spans(record: dict[str, Any]) -> list[tuple[int, int, str]]:
     return [(entity["start"], entity["end"], entity["label"]) for entity in record["entities"]]
 
 
-def test_texts_and_words_of_several_files_keep_their_order(
-    answered: Callable, saved_model: Path, texts: Path, tmp_path: Path
-) -> None:
+def test_texts_and_words_of_several_files_keep_their_order(answered: Callable, saved_model: Path, texts: Path) -> None:
     words = [text.split() for text in TEXTS]
     mixed = [{"tokens": words[0], "id": "x"}, {"text": TEXTS[2]}, {"tokens": []}, {"tokens": words[2]}]
-    with gzip.open(tmp_path / "b.jsonl.gz", "wt", encoding="utf-8") as file:
+    with gzip.open("b.jsonl.gz", "wt", encoding="utf-8") as file:
         file.writelines(json.dumps(record) + "\n\n" for record in mixed)
-    records = answered(texts, tmp_path / "b.jsonl.gz")
+    records = answered(texts, "b.jsonl.gz")
     text_entities = expected_entities(saved_model, TEXTS)
     word_entities = expected_entities(saved_model, words, pretokenized=True)
     assert text_entities[0] != []
@@ -87,9 +86,9 @@ def test_texts_and_words_of_several_files_keep_their_order(
     )
 
 
-def test_output_reads_as_data_again(answered: Callable, texts: Path, tmp_path: Path) -> None:
+def test_output_reads_as_data_again(answered: Callable, texts: Path) -> None:
     records = answered(texts)
-    rows = load_rows(tmp_path / "out.jsonl")
+    rows = load_rows("out.jsonl")
     assert [len(row["entities"]) for row in rows] == [len(record["entities"]) for record in records]
 
 
@@ -121,8 +120,8 @@ def test_a_byte_order_mark_of_standard_input_is_left_out(
         assert spans(record) == expected_entities(saved_model, TEXTS[:1])[0]
 
 
-def test_resume_cuts_a_broken_line_and_gives_the_same_file(answered: Callable, texts: Path, tmp_path: Path) -> None:
-    whole, target = answered(texts), tmp_path / "out.jsonl"
+def test_resume_cuts_a_broken_line_and_gives_the_same_file(answered: Callable, texts: Path) -> None:
+    whole, target = answered(texts), Path("out.jsonl")
     lines = target.read_bytes().splitlines(keepends=True)
     target.write_bytes(b"".join(lines[:2]) + lines[2][:9])
     assert list(map(spans, answered(texts, "--resume"))) == list(map(spans, whole))
@@ -131,18 +130,18 @@ def test_resume_cuts_a_broken_line_and_gives_the_same_file(answered: Callable, t
     assert target.read_bytes() == before
 
 
-def test_resume_refuses_the_output_of_another_input(answered: Callable, texts: Path, tmp_path: Path) -> None:
-    (tmp_path / "out.jsonl").write_text('{"text": "another", "entities": []}\n', encoding="utf-8")
+def test_resume_refuses_the_output_of_another_input(answered: Callable, texts: Path) -> None:
+    Path("out.jsonl").write_text('{"text": "another", "entities": []}\n', encoding="utf-8")
     with pytest.raises(ValueError, match=r"out\.jsonl, line 1, is not from this input"):
         answered(texts, "--resume")
 
 
-def test_resume_with_a_model_that_does_not_load_leaves_the_output(predict: ModuleType, tmp_path: Path) -> None:
-    target = tmp_path / "out.jsonl"
-    (tmp_path / "a.txt").write_text("Oslo\nAna\n", encoding="utf-8")
+def test_resume_with_a_model_that_does_not_load_leaves_the_output(predict: ModuleType) -> None:
+    target = Path("out.jsonl")
+    Path("a.txt").write_text("Oslo\nAna\n", encoding="utf-8")
     target.write_text('{"text": "Oslo", "entities": []}\n', encoding="utf-8")
     with pytest.raises(OSError, match="absent"):
-        predict.main([str(tmp_path / "absent"), str(tmp_path / "a.txt"), "--output", str(target), "--resume"])
+        predict.main(["./absent", "a.txt", "--output", str(target), "--resume"])
     assert [record["text"] for record in lines_of(target)] == ["Oslo"]
 
 
@@ -155,23 +154,23 @@ def test_impossible_options_are_refused_before_work(
     assert f"argument {options[0]}: must be" in capsys.readouterr().err
 
 
-def test_an_output_is_not_overwritten(predict: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    (tmp_path / "out.jsonl").write_text("precious", encoding="utf-8")
+def test_an_output_is_not_overwritten(predict: ModuleType, capsys: pytest.CaptureFixture) -> None:
+    Path("out.jsonl").write_text("precious", encoding="utf-8")
     with pytest.raises(SystemExit):
-        predict.main(["model", "a.txt", "--output", str(tmp_path / "out.jsonl")])
+        predict.main(["model", "a.txt", "--output", "out.jsonl"])
     assert "exists" in capsys.readouterr().err
-    assert (tmp_path / "out.jsonl").read_text(encoding="utf-8") == "precious"
+    assert Path("out.jsonl").read_text(encoding="utf-8") == "precious"
 
 
 def test_chunks_are_written_before_a_later_line_fails(
-    predict: ModuleType, answered: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    predict: ModuleType, answered: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(predict, "CHUNK", 2)
-    source = tmp_path / "a.jsonl"
+    source = Path("a.jsonl")
     source.write_text('{"text": "Oslo"}\n{"text": "Ana"}\n{"text": "Bo"}\n{"text": 3}\n', encoding="utf-8")
     with pytest.raises(ValueError, match=r"a\.jsonl, line 4: text is 3 .* a string"):
         answered(source)
-    assert [record["text"] for record in lines_of(tmp_path / "out.jsonl")] == ["Oslo", "Ana"]
+    assert [record["text"] for record in lines_of(Path("out.jsonl"))] == ["Oslo", "Ana"]
 
 
 @pytest.mark.parametrize(
@@ -184,52 +183,52 @@ def test_chunks_are_written_before_a_later_line_fails(
         ('{"text": "\\ud800"}', "one JSON object a line.*surrogates"),
     ],
 )
-def test_a_malformed_line_is_named_with_its_field(predict: ModuleType, line: str, message: str, tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text("\n" * 6 + line, encoding="utf-8")
+def test_a_malformed_line_is_named_with_its_field(predict: ModuleType, line: str, message: str) -> None:
+    Path("a.jsonl").write_text("\n" * 6 + line, encoding="utf-8")
     with pytest.raises(ValueError, match=rf"a\.jsonl, line 7: .*{message}"):
-        next(predict.input_records(str(tmp_path / "a.jsonl"), {}))
+        next(predict.input_records("a.jsonl", {}))
 
 
 def test_an_array_is_read_from_a_file_and_from_standard_input(
-    predict: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    predict: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records = [{"text": "Oslo", "id": "x"}, {"tokens": ["Bo"]}]
-    (tmp_path / "a.json").write_text(json.dumps(records, indent=1), encoding="utf-8")
-    assert list(predict.input_records(str(tmp_path / "a.json"), {})) == records
+    Path("a.json").write_text(json.dumps(records, indent=1), encoding="utf-8")
+    assert list(predict.input_records("a.json", {})) == records
     give(monkeypatch, json.dumps(records))
     assert list(predict.input_records("-", {"format": "jsonl"})) == records
-    (tmp_path / "a.json").write_text('[{"text": "Oslo"},\n{"text": 3}]', encoding="utf-8")
+    Path("a.json").write_text('[{"text": "Oslo"},\n{"text": 3}]', encoding="utf-8")
     with pytest.raises(ValueError, match=r"a\.json, line 2: text is 3"):
-        list(predict.input_records(str(tmp_path / "a.json"), {}))
+        list(predict.input_records("a.json", {}))
 
 
 def test_words_of_any_data_are_read_with_the_choices_of_the_reader(
-    predict: ModuleType, answered: Callable, saved_model: Path, tmp_path: Path
+    predict: ModuleType, answered: Callable, saved_model: Path
 ) -> None:
     """The entities of the data are not in the output."""
-    (tmp_path / "a.conll").write_text("#id 1\nAna\tperson\nmet\tO\n\nOslo\tplace\n", encoding="utf-8")
-    records = answered(tmp_path / "a.conll", "--scheme", "IO", "--comments", "skip")
+    Path("a.conll").write_text("#id 1\nAna\tperson\nmet\tO\n\nOslo\tplace\n", encoding="utf-8")
+    records = answered("a.conll", "--scheme", "IO", "--comments", "skip")
     words = [["Ana", "met"], ["Oslo"]]
     assert [record["tokens"] for record in records] == words
     assert [spans(record) for record in records] == expected_entities(saved_model, words, pretokenized=True)
-    (tmp_path / "a.txt").write_text("Oslo\n", encoding="utf-8")
+    Path("a.txt").write_text("Oslo\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"a\.txt: comments, scheme must be left out for text"):
-        next(predict.input_records(str(tmp_path / "a.txt"), {"scheme": "IO", "comments": "skip"}))
+        next(predict.input_records("a.txt", {"scheme": "IO", "comments": "skip"}))
     with pytest.raises(ValueError, match="format of standard input must be text or jsonl, got 'conll'"):
         next(predict.input_records("-", {"format": "conll"}))
 
 
-def test_an_unknown_suffix_asks_for_the_format(predict: ModuleType, tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("Oslo\n", encoding="utf-8")
+def test_an_unknown_suffix_asks_for_the_format(predict: ModuleType) -> None:
+    Path("a.csv").write_text("Oslo\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"a\.csv: the suffix is none of \.txt, .*\.conll.* give --format"):
-        next(predict.input_records(str(tmp_path / "a.csv"), {}))
-    assert next(predict.input_records(str(tmp_path / "a.csv"), {"format": "text"})) == {"text": "Oslo"}
+        next(predict.input_records("a.csv", {}))
+    assert next(predict.input_records("a.csv", {"format": "text"})) == {"text": "Oslo"}
 
 
-def test_records_are_read_as_they_are_needed(predict: ModuleType, tmp_path: Path) -> None:
+def test_records_are_read_as_they_are_needed(predict: ModuleType) -> None:
     """A bad line after the first does no harm until it is reached."""
-    (tmp_path / "a.jsonl").write_text('{"text": "Oslo"}\nbad\n', encoding="utf-8")
-    records = predict.input_records(str(tmp_path / "a.jsonl"), {})
+    Path("a.jsonl").write_text('{"text": "Oslo"}\nbad\n', encoding="utf-8")
+    records = predict.input_records("a.jsonl", {})
     assert next(records) == {"text": "Oslo"}
     with pytest.raises(ValueError, match="line 2"):
         next(records)
