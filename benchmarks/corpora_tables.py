@@ -108,10 +108,11 @@ def picture() -> str:
     marks = []
     for place, (method, (name, colour)) in enumerate(COLUMNS.items()):
         lines = [line for (_, owner), line in runs.items() if owner == method]
-        marks.append(f'<g fill="{colour}"><text x="{MARGIN + 145 * place}" y="20">{name}</text>')
+        marks.append(f'<text x="{MARGIN + 145 * place}" y="20" fill="{colour}">{name}</text>')
+        marks.append(f'<g fill="{colour}" fill-opacity=".6">')
         marks += [
-            f'<circle cx="{across(line["rate"]):.0f}" cy="{up(line["f1"]):.0f}" r="4" fill-opacity=".6">'
-            f"<title>{name}, {line['corpus']}: {100 * line['f1']:.1f}, {line['rate']:.0f}/s</title></circle>"
+            f'<circle cx="{across(line["rate"]):.0f}" cy="{up(line["f1"]):.0f}" r="4">'
+            f"<title>{line['corpus']}: {100 * line['f1']:.1f}, {line['rate']:.0f}/s</title></circle>"
             for line in lines
         ]
         shared = [runs[corpus, method] for corpus in shared_corpora(runs)]
