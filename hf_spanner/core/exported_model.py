@@ -107,7 +107,7 @@ class ExportedModel:
     def graph(self) -> Graph:
         """The graph as a function."""
         if self._graph is None:
-            path = self.folder / self.facts["files"][0]
+            path = self.folder / Path(self.facts["files"][0]).name  # never of another folder
             is_onnx = self.facts["format"] == "onnx"
             self._graph = onnx_graph(path) if is_onnx else openvino_graph(path, self.facts["precision"])
         return self._graph

@@ -52,7 +52,7 @@ class SpanNER:
         options = onnxruntime.SessionOptions()
         options.enable_mem_pattern = False  # it would keep a plan for each size of a batch, and few sizes come twice
         options.intra_op_num_threads = num_threads
-        path = folder / facts["files"][0]
+        path = folder / Path(facts["files"][0]).name  # never of another folder
         slower = ["SkipLayerNormFusion"]  # one node for a sum and its norm takes longer than the two
         self.session = onnxruntime.InferenceSession(
             path, options, providers=["CPUExecutionProvider"], disabled_optimizers=slower

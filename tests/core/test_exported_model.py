@@ -125,6 +125,13 @@ def test_it_takes_the_place_of_an_earlier_export_but_not_of_weights(graph_folder
         model.save_pretrained(tmp_path)
 
 
+def test_a_graph_of_another_folder_is_never_read(graph_folder: Path) -> None:
+    (graph_folder.parent / "model.onnx").write_bytes(b"another")
+    facts = json.loads((graph_folder / GRAPH_FACTS).read_text())
+    (graph_folder / GRAPH_FACTS).write_text(json.dumps(facts | {"files": ["../model.onnx"]}))
+    assert words_of(pipeline("span-ner", model=str(graph_folder))(TEXT)) == TEXT.split()
+
+
 @pytest.mark.parametrize("kind", ["onnx", "openvino"])
 def test_without_the_library_that_runs_it_the_error_names_the_extra(
     graph_folder: Path, kind: str, monkeypatch: pytest.MonkeyPatch
