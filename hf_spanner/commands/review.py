@@ -17,7 +17,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hf_spanner import METHODS, Recipe, SpanNERModel
 from hf_spanner.annotation.alternatives import FLOOR, has_alternatives, scored_spans
@@ -55,6 +55,24 @@ LOWEST = 0.01  # suspects below it are not written
 OVERLAPS = ("flat", "nested", "any")  # from strict to loose
 
 
+class Judgement(NamedTuple):
+    """The rows, what each judge says of them, and by what rules.
+
+    Attributes:
+        rows: The rows of the data.
+        predictions: For each judge its entities of each row; with alternatives where all judges have them.
+        policy: How suggestions may overlap, as the loosest judge has it.
+        floor: The least score of alternatives; None without them.
+        split_hyphens: Whether a hyphen inside a word was made a word of its own.
+    """
+
+    rows: list[Any]
+    predictions: list[EntityLists]
+    policy: str
+    floor: float | None
+    split_hyphens: bool
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Review a corpus, or apply decisions to it."""
     given = parsed_arguments(arguments)
@@ -65,14 +83,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     trust_encoders(given, *([] if given.folds else models))
     given.output.mkdir(parents=True, exist_ok=True)
     judge = predictions_of_folds if given.folds else predictions_of_models
-    rows, predictions, policy, floor, split_hyphens = judge(given, models, data)
-    review = reviewed(rows, predictions, policy=policy, rate=given.error_rate, floor=floor)
+    judged = judge(given, models, data)
+    review = reviewed(judged.rows, judged.predictions, policy=judged.policy, rate=given.error_rate, floor=judged.floor)
     records = [
-        suspect_record(suspect, rank, rows[suspect.row]) | {"split_hyphens": split_hyphens}
+        suspect_record(suspect, rank, judged.rows[suspect.row]) | {"split_hyphens": judged.split_hyphens}
         for rank, suspect in enumerate(review.suspects, start=1)
         if suspect.probability >= given.lowest
     ]
-    write_review(given, rows, review, records)
+    write_review(given, judged.rows, review, records)
 
 
 def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -96,20 +114,11 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     return given
 
 
-def predictions_of_models(
-    given: argparse.Namespace, models: Sequence[str], data: str
-) -> tuple[list[Any], list[EntityLists], str, float | None, bool]:
-    """The rows, what each saved model says, how suggestions may overlap, the floor of the scores, and `split_hyphens`.
-
-    Suggestions overlap as the loosest model has it. If all models have alternatives, predictions hold them.
-    """
+def predictions_of_models(given: argparse.Namespace, models: Sequence[str], data: str) -> Judgement:
+    """What saved models say."""
     pipelines = [saved_pipeline(model) for model in models]
-    hyphens = {ner.model.config.split_hyphens for ner in pipelines}
-    if len(hyphens) > 1:
-        raise ValueError(f"models must split words alike, got split_hyphens {sorted(hyphens)}")
-    split_hyphens = hyphens.pop()
-    rows = detailed_rows(data, given_reading(given) | {"split_hyphens": split_hyphens})
     configs = [ner.model.config for ner in pipelines]
+    rows, split_hyphens = rows_as_split(given, data, [config.split_hyphens for config in configs])
     with_alternatives = all(
         has_alternatives(ner.model.config) and isinstance(ner.model, SpanNERModel) for ner in pipelines
     )
@@ -121,20 +130,13 @@ def predictions_of_models(
         else:
             decoding = ner.model.decoding({"threshold": 0.0})
             predictions.append(predicted_and_gold(ner, rows, decoding, given.batch_size)[0])
-    policy = max((config.overlap for config in configs), key=OVERLAPS.index)
-    return rows, predictions, policy, FLOOR if with_alternatives else None, split_hyphens
+    return Judgement(rows, predictions, loosest(configs), FLOOR if with_alternatives else None, split_hyphens)
 
 
-def predictions_of_folds(
-    given: argparse.Namespace, recipes: Sequence[str], data: str
-) -> tuple[list[Any], list[EntityLists], str, float | None, bool]:
-    """The same by models that are trained out of fold."""
+def predictions_of_folds(given: argparse.Namespace, recipes: Sequence[str], data: str) -> Judgement:
+    """What models of recipes say that are trained out of fold."""
     read = [Recipe.from_yaml(path) for path in recipes]
-    hyphens = {recipe.data.options["split_hyphens"] for recipe in read}
-    if len(hyphens) > 1:
-        raise ValueError(f"recipes must split words alike, got split_hyphens {sorted(hyphens)}")
-    split_hyphens = hyphens.pop()
-    rows = detailed_rows(data, given_reading(given) | {"split_hyphens": split_hyphens})
+    rows, split_hyphens = rows_as_split(given, data, [recipe.data.options["split_hyphens"] for recipe in read])
     folder = given.output / "folds"
     folder.mkdir(exist_ok=True)
     configs = [METHODS[recipe.method].config_class(**recipe.model) for recipe in read]
@@ -145,8 +147,19 @@ def predictions_of_folds(
         )
         for number, (path, recipe) in enumerate(zip(recipes, read, strict=True), start=1)
     ]
-    policy = max((config.overlap for config in configs), key=OVERLAPS.index)
-    return rows, predictions, policy, FLOOR if with_alternatives else None, split_hyphens
+    return Judgement(rows, predictions, loosest(configs), FLOOR if with_alternatives else None, split_hyphens)
+
+
+def rows_as_split(given: argparse.Namespace, data: str, hyphens: Sequence[bool]) -> tuple[list[Any], bool]:
+    """The rows with hyphens split as all judges do, and whether they do."""
+    if len(set(hyphens)) > 1:
+        raise ValueError(f"models and recipes must split words alike, got split_hyphens {sorted(set(hyphens))}")
+    return detailed_rows(data, given_reading(given) | {"split_hyphens": hyphens[0]}), hyphens[0]
+
+
+def loosest(configs: Sequence[Any]) -> str:
+    """The overlap policy that allows most."""
+    return max((config.overlap for config in configs), key=OVERLAPS.index)
 
 
 def detailed_rows(data: str, reading: Mapping[str, Any]) -> list[Any]:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from transformers import AutoModel, AutoTokenizer
 
 from hf_spanner import load_rows, read_rows
 
@@ -102,3 +103,13 @@ def test_models_out_of_fold_find_a_planted_label(
     program("review").main(["--folds", "2", str(recipe), str(data), "--output", str(folder)])
     first = lines(folder / "suspects.jsonl")[0]
     assert (first["kind"], first["row"], first["suggested"]["label"]) == ("wrong_label", 7, "PER")
+
+
+def test_judges_that_split_words_unlike_each_other_are_refused(
+    program: Callable, saved_model: Path, rows: list, write_jsonl: Callable, tmp_path: Path
+) -> None:
+    AutoModel.from_pretrained(saved_model, split_hyphens=True).save_pretrained(tmp_path / "other")
+    AutoTokenizer.from_pretrained(saved_model).save_pretrained(tmp_path / "other")
+    data = write_jsonl("rows.jsonl", rows)
+    with pytest.raises(ValueError, match=r"must split words alike, got split_hyphens \[False, True\]"):
+        program("review").main([str(saved_model), str(tmp_path / "other"), str(data), "--output", str(tmp_path / "x")])
