@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 FOLDER = Path(__file__).parent / "predictions"
-NUM_DIGITS = 6
+NUM_DIGITS = 5
 SCORE = pa.decimal128(NUM_DIGITS + 1, NUM_DIGITS)
 SPAN = {"start": pa.int32(), "end": pa.int32(), "label": pa.string()}
 SCHEMA = pa.schema(
@@ -84,7 +84,7 @@ def add_run(folder: Path, facts: Mapping[str, Any], predicted: Sequence, gold: S
     Args:
         folder: Where the file is, or is made.
         facts: Facts of the run, with `name`, `method`, `seed` and `split`.
-        predicted: For each row its entities (start, end, label, score); scores are kept to six digits.
+        predicted: For each row its entities (start, end, label, score); scores are kept to five digits.
         gold: The same without scores.
 
     Returns:

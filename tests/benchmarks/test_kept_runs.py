@@ -23,9 +23,9 @@ def scored(score: float) -> list[list[dict[str, Any]]]:
     return [[{"start": 0, "end": 2, "label": "LOC", "score": score}], []]
 
 
-def test_a_run_is_read_as_it_was_added_with_six_digits_of_its_scores(kept: ModuleType, tmp_path: Path) -> None:
+def test_a_run_is_read_as_it_was_added_with_five_digits_of_its_scores(kept: ModuleType, tmp_path: Path) -> None:
     assert kept.add_run(tmp_path, FACTS, scored(0.12345678), GOLD) == "weibo_full-bopn-seed1"
-    assert read_predictions(f"{tmp_path}/weibo.parquet#weibo_full-bopn-seed1") == (scored(0.123457), GOLD)
+    assert read_predictions(f"{tmp_path}/weibo.parquet#weibo_full-bopn-seed1") == (scored(0.12346), GOLD)
 
 
 def test_a_run_takes_the_place_of_its_name_and_leaves_the_others(kept: ModuleType, tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_every_kept_run_has_a_line_and_every_run_of_a_whole_corpus_is_kept(kept:
     "corpus", ["weibo", "quickstart", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gum", "conll2003"))]
 )
 def test_predictions_give_the_scores_of_the_results(kept: ModuleType, corpus: str) -> None:
-    """Scores are kept to six digits, which moves the calibration error by less than 1e-5."""
+    """Scores are kept to five digits, which moves the calibration error by less than 1e-5."""
     lines = {kept.run_name(line): line for line in kept.kept_results()}
     for source in kept.kept_runs([f"{corpus}*"]):
         run = source.partition("#")[2]
