@@ -79,11 +79,11 @@ def run(recipe: Recipe) -> None:
     trainer.train(resume_from_checkpoint=recipe.resume or None)
     minutes = (time.monotonic() - started) / 60
     if recipe.calibration is not None:
-        trainer.save_model()  # if the fit fails, the model is kept
+        trainer.save_model(args.output_dir, _internal_call=True)  # if the fit fails, the model is kept
         model.config.calibration = dev_calibration(recipe, trainer, rows["dev"])
     tested = trainer.predict(rows["test"])
     scores = score_spans(tested.predictions, tested.label_ids)
-    trainer.save_model()
+    trainer.save_model(args.output_dir, _internal_call=True)  # it is uploaded below, with scores and card
     trainer.save_state()  # with all curves: those of a checkpoint end at its own step, and only the best is kept
     if trainer.is_world_process_zero():
         folder = Path(cast(str, args.output_dir))
@@ -92,6 +92,8 @@ def run(recipe: Recipe) -> None:
         print(summary(rows["test"], tested.predictions, scores, minutes, folder))
         if not scores["num_predicted"] and args.eval_strategy == "no":
             print(nothing_found(trainer.state, args, model.config.threshold))
+    if args.push_to_hub:
+        trainer.push_to_hub()
     trainer.end()
 
 

@@ -7,6 +7,13 @@ import torch
 from transformers import TrainingArguments
 from transformers.trainer_utils import IntervalStrategy
 
+# what `count_in_steps` changes
+COUNTED_FIELDS = (
+    "max_steps",
+    "eval_delay",
+    *(f"{action}_{what}" for action in ("eval", "save", "logging") for what in ("strategy", "steps")),
+)
+
 
 @dataclass
 class SpanNERTrainingArguments(TrainingArguments):
@@ -74,6 +81,8 @@ class SpanNERTrainingArguments(TrainingArguments):
         parts = max(ceil(self.num_train_epochs), 1)
         every = ceil(self.min_steps / parts)
         self.max_steps = every * parts
+        if self.eval_strategy == IntervalStrategy.EPOCH:
+            self.eval_delay *= every
         for action in ("eval", "save", "logging"):
             if getattr(self, f"{action}_strategy") == IntervalStrategy.EPOCH:
                 setattr(self, f"{action}_strategy", IntervalStrategy.STEPS)

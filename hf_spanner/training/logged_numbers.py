@@ -1,6 +1,10 @@
 """The numbers that a training logs: parts of its loss, and scores of its evaluations."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from transformers import TrainingArguments
+from transformers.trainer_utils import IntervalStrategy
 
 from hf_spanner.core.modeling_span_ner import TOTAL
 from hf_spanner.metrics.span_ner.scoring import score_spans
@@ -30,3 +34,27 @@ def span_metrics(predicted: list, gold: list) -> dict[str, float]:
     scores = score_spans(predicted, gold)
     flat = {name.removeprefix("overall_"): scores[name] for name in LOGGED_SCORES if scores[name] is not None}
     return flat | {f"f1_{label}": label_scores["f1"] for label, label_scores in scores["per_label"].items()}
+
+
+def check_best_metric(args: TrainingArguments, eval_dataset: Any, labels: Iterable[str] | None) -> None:
+    """Check before the first step that evaluations will give the metric that chooses the best model.
+
+    Args:
+        args: The arguments of the training; nothing is checked where they ask for no evaluation or no choice.
+        eval_dataset: Rows, or a dict of them by name, whose metrics begin with that name.
+        labels: The model's labels; None where other metrics than `span_metrics` are computed.
+
+    Raises:
+        ValueError: If they will not.
+    """
+    name = args.metric_for_best_model
+    if name is None or args.eval_strategy == IntervalStrategy.NO:
+        return
+    bare = name.removeprefix("eval_")
+    sets = [f"{rows}_" for rows in eval_dataset] if isinstance(eval_dataset, dict) else [""]
+    ends = {bare.removeprefix(rows) for rows in sets if bare.startswith(rows)}
+    scores = [name.removeprefix("overall_") for name in LOGGED_SCORES]
+    allowed = [] if labels is None else ["loss", *scores, *(f"f1_{label}" for label in labels)]
+    if not ends or (allowed and not ends & set(allowed)):
+        parts = [", ".join(part) for part in (sets, allowed) if part and part != [""]]
+        raise ValueError(f"metric_for_best_model must be one of {', and then one of '.join(parts)}, got {name!r}")

@@ -147,6 +147,8 @@ class Recipe:
             )
         arguments = training_arguments_of(method)
         _check_keys(training, [known.name for known in fields(arguments) if known.init], path, "training.")
+        if "resume_from_checkpoint" in training:
+            raise ValueError(f"{path}: training.resume_from_checkpoint has no effect; write resume: true")
         training.setdefault("output_dir", f"outputs/{method}/{Path(path).stem}")
         training["output_dir"] = str(training["output_dir"]).replace("$HF_HOME", HF_HOME)
         reading = {name: data.pop(name) for name in READER_FIELDS if name in data}

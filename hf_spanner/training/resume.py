@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from shutil import disk_usage
 from tempfile import TemporaryFile
 
 import torch
@@ -72,3 +73,10 @@ def is_complete(checkpoint: Path) -> bool:
     except (OSError, ValueError, RecursionError):  # absent, unreadable, cut off, no text or nested without end
         return False
     return True
+
+
+def note_incomplete(error: Exception, checkpoint: Path) -> None:
+    """Add to an error that a checkpoint was left incomplete, where that is so."""
+    if checkpoint.is_dir() and not is_complete(checkpoint):
+        free = disk_usage(checkpoint).free
+        error.add_note(f"{checkpoint} is incomplete, {free:,} bytes free on its disk; earlier ones are untouched")

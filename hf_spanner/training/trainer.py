@@ -1,13 +1,11 @@
 """The Trainer of all methods: window rows, two learning rates, decoded evaluation."""
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from math import inf
 from operator import itemgetter
 from pathlib import Path
-from shutil import disk_usage
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -24,12 +22,13 @@ from hf_spanner.core.modeling_span_ner import SpanNERModel, SpanNEROutput
 from hf_spanner.core.overlap import resolve_overlaps
 from hf_spanner.core.prediction import TextReader
 from hf_spanner.core.spans import legal_gold, pack_spans, unpack_spans
-from hf_spanner.training.arguments import SpanNERTrainingArguments
+from hf_spanner.training.arguments import COUNTED_FIELDS, SpanNERTrainingArguments
 from hf_spanner.training.collator import SpanNERCollator
 from hf_spanner.training.library_trainer import LibraryTrainer, forget_preparation, use_one_device
-from hf_spanner.training.logged_numbers import logged_parts, span_metrics
+from hf_spanner.training.logged_numbers import check_best_metric, logged_parts, span_metrics
+from hf_spanner.training.parameter_groups import parameter_groups
 from hf_spanner.training.progress import replace_progress
-from hf_spanner.training.resume import check_writable, is_complete, last_complete_checkpoint
+from hf_spanner.training.resume import check_writable, is_complete, last_complete_checkpoint, note_incomplete
 from hf_spanner.training.windows import EvaluationWindows, lasting_rows, training_windows, window_rows
 
 logger = logging.get_logger(__name__)
@@ -167,18 +166,28 @@ class SpanNERTrainer(LibraryTrainer):
         if self.model_init is None:  # else a new model comes
             forget_preparation(self.model)
         self._part_sums, self._num_steps = {}, 0.0  # a run that was stopped may have left some
-        changed = None if self._windows is None else self.args.count_in_steps(len(self._windows))
-        if changed is not None:
-            logger.warning(changed)
+        labels = self.span_collator.label2id if self.score is span_metrics else None
+        check_best_metric(self.args, self.eval_dataset, labels)
+        counted = {name: getattr(self.args, name) for name in COUNTED_FIELDS}
         try:
             return super().train(resume_from_checkpoint, *args, **kwargs)
         except Exception as error:
-            step = f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
-            folder = Path(cast(str, self.args.output_dir), step)
-            if folder.is_dir() and not is_complete(folder):
-                free = disk_usage(folder).free
-                error.add_note(f"{folder} is incomplete, {free:,} bytes free on its disk; earlier ones are untouched")
+            folder = Path(cast(str, self.args.output_dir), f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}")
+            note_incomplete(error, folder)
             raise
+        finally:
+            vars(self.args).update(counted)  # the next training, as of another trial, counts anew
+
+    def set_initial_training_values(self, args: Any, dataloader: DataLoader) -> Any:
+        """As in the library; before it, `min_steps` take the place of epochs that would make fewer steps."""
+        if (changed := self.args.count_in_steps(len(cast(Dataset, self._windows)))) is not None:
+            logger.warning(changed)
+        return super().set_initial_training_values(args, dataloader)
+
+    def create_model_card(self, *args: Any, **kwargs: Any) -> None:
+        """A draft of a model card, see `Trainer.create_model_card`, unless the output folder has a card."""
+        if not Path(cast(str, self.args.output_dir), "README.md").exists():
+            super().create_model_card(*args, **kwargs)
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save the model; see `Trainer.save_model`.
@@ -186,8 +195,8 @@ class SpanNERTrainer(LibraryTrainer):
         A checkpoint begins with it and ends with the file that marks it as complete. An older one of the same name
         loses its mark here.
         """
-        if _internal_call and self.args.should_save:
-            Path(cast(str, output_dir), TRAINER_STATE_NAME).unlink(missing_ok=True)
+        if output_dir is not None and _internal_call and self.args.should_save:
+            Path(output_dir, TRAINER_STATE_NAME).unlink(missing_ok=True)
         super().save_model(output_dir, _internal_call)
 
     def evaluate(
@@ -195,14 +204,19 @@ class SpanNERTrainer(LibraryTrainer):
     ) -> dict[str, float]:
         """Scores of rows, or of the evaluation rows of a given name; see `Trainer.evaluate`."""
         dataset = self.eval_dataset if eval_dataset is None else eval_dataset
+        if dataset is None:
+            raise ValueError("eval_dataset must be rows, here or of the trainer, got None")
         if isinstance(dataset, str):
             dataset = self.eval_dataset[dataset]
         if isinstance(dataset, dict):
             return super().evaluate(dataset, ignore_keys, metric_key_prefix)
         self._decoding = self._config.decoding()
         metrics = super().evaluate(self._evaluation_windows(dataset), ignore_keys, metric_key_prefix)
-        if self.is_in_train and self._best_metric_name == f"{metric_key_prefix}_ece":
-            metrics.setdefault(self._best_metric_name, inf)  # nothing was found, so it is undefined and not the best
+        # nothing was found, or nothing of a label is there: its score is undefined and not the best
+        worst = {"ece": inf} | dict.fromkeys((f"f1_{label}" for label in self.span_collator.label2id), 0.0)
+        best = self._best_metric_name.removeprefix(f"{metric_key_prefix}_")
+        if self.is_in_train and best in worst:
+            metrics.setdefault(self._best_metric_name, worst[best])
         return metrics
 
     @property
@@ -369,22 +383,13 @@ class SpanNERTrainer(LibraryTrainer):
         """Optimiser of four groups: encoder and rest, each with and without weight decay."""
         if self.optimizer is None:
             model = self.model if model is None else model
+            optimizer_class, settings = self.optimizer_cls_and_kwargs or self.get_optimizer_cls_and_kwargs(
+                self.args, model
+            )
+            rate, head_rate = settings.get("lr", self.args.learning_rate), self.args.head_learning_rate
+            rates = {True: rate, False: rate if head_rate is None else head_rate}
             decayed = set(self.get_decay_parameter_names(model))
-            groups: dict[tuple[bool, bool], list[nn.Parameter]] = defaultdict(list)
-            for name, parameter in model.named_parameters():
-                groups["word_encoder.encoder." in name, name in decayed].append(parameter)
-            rates = {True: self.args.learning_rate, False: self.args.head_learning_rate}
-            rates[False] = rates[True] if rates[False] is None else rates[False]
-            optimizer_class, settings = self.get_optimizer_cls_and_kwargs(self.args, model)
             self.optimizer = optimizer_class(
-                [
-                    {
-                        "params": parameters,
-                        "lr": rates[is_encoder],
-                        "weight_decay": self.args.weight_decay if is_decayed else 0.0,
-                    }
-                    for (is_encoder, is_decayed), parameters in sorted(groups.items())
-                ],
-                **settings,
+                parameter_groups(model, rates, decayed, self.args.weight_decay), **settings
             )
         return self.optimizer

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -73,6 +74,28 @@ def test_trains_tests_saves_and_documents(
     metrics = ModelCard.load(folder / "README.md").data.eval_results
     assert {metric.metric_type: metric.metric_value for metric in metrics}["f1"] == scores["overall_f1"]
     assert isinstance(pipeline("span-ner", model=str(folder))("Ana met Bo in Oslo ."), list)
+
+
+def test_uploads_once_with_scores_and_its_own_card(
+    program: Callable, recipe_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library's hub, with a place of our own at the end of it."""
+    uploads = []
+
+    class Hub:
+        def create_repo(self, *_: Any, **__: Any) -> Any:
+            return SimpleNamespace(repo_id="me/model")
+
+        def upload_folder(self, *, folder_path: str, **_: Any) -> None:
+            card = Path(folder_path, "README.md").read_text(encoding="utf-8")
+            uploads.append((card, sorted(path.name for path in Path(folder_path).iterdir())))
+
+    monkeypatch.setattr(transformers.trainer, "hf_api", Hub)
+    program("train").main([str(recipe_file), "training.push_to_hub=true", "training.hub_strategy=end"])
+    ((card, names),) = uploads
+    assert card == (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
+    assert "## Scores" in card
+    assert {"model.safetensors", "scores.json", "trainer_state.json"} <= set(names)
 
 
 def test_fits_the_calibration_of_the_recipe_on_dev_rows(

@@ -73,6 +73,11 @@ def test_options_of_the_encoder_are_read_as_strictly(write: Write) -> None:
             Recipe.from_yaml(write(GOOD + f"encoder_options: {wrong}\n"))
 
 
+def test_a_checkpoint_to_go_on_from_is_not_set_where_it_has_no_effect(write: Write) -> None:
+    with pytest.raises(ValueError, match="training.resume_from_checkpoint has no effect; write resume: true"):
+        Recipe.from_yaml(write(GOOD), ["training.resume_from_checkpoint=true"])
+
+
 def test_overrides_win_over_the_file(write: Write) -> None:
     overrides = [
         "training.seed=7",

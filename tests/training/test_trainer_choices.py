@@ -151,14 +151,63 @@ def test_few_rows_are_trained_and_judged_in_parts_of_equal_length(
     assert "3 epochs of 5 would be 3 steps; training takes 9" in caplog.text
 
 
-def test_a_metric_that_no_evaluation_has_is_still_an_error(
+def test_each_training_counts_its_own_steps(
+    tiny_model: Make, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path
+) -> None:
+    """Steps that took the place of too few epochs do not stay for a longer training; delays count the same parts."""
+    judged: list[int] = []
+
+    def metrics(*_: Any) -> dict[str, float]:
+        judged.append(trainer.state.global_step)
+        return {"f1": 0.5}
+
+    trainer = judged_trainer(
+        tiny_model(), tokenizer, tmp_path, rows[:5], metrics, min_steps=7, eval_delay=2, save_strategy="no",
+        load_best_model_at_end=False,
+    )  # fmt: skip
+    trainer.train()
+    assert judged == [6, 9]
+    trainer.args.num_train_epochs = 10
+    trainer.train()
+    assert judged[2:] == [*range(2, 11)]
+
+
+@pytest.mark.parametrize(
+    ("metric", "named", "message"),
+    [
+        ("f2", False, "one of loss, f1, precision, .*, f1_LOC, .*, got 'f2'"),
+        ("f1_DATE", False, ".* f1_PER, got 'f1_DATE'"),
+        ("f1", True, "one of dev_, other_, and then one of loss, f1, .*, got 'f1'"),
+    ],
+)
+def test_a_metric_that_no_evaluation_has_is_refused_before_the_first_step(
+    tiny_model: Make, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path,
+    metric: str, named: bool, message: str,
+) -> None:  # fmt: skip
+    judged = {"dev": rows, "other": rows} if named else rows
+    trainer = trainer_for(
+        tiny_model(), tokenizer, tmp_path, train_dataset=rows, eval_dataset=judged, metric_for_best_model=metric
+    )
+    with pytest.raises(ValueError, match=f"metric_for_best_model must be {message}"):
+        trainer.train()
+    assert trainer.state.global_step == 0
+
+
+def test_a_label_that_evaluation_rows_lack_scores_nothing(
     tiny_model: Make, tokenizer: PreTrainedTokenizerBase, rows: Rows, tmp_path: Path
 ) -> None:
     trainer = trainer_for(
-        tiny_model(), tokenizer, tmp_path, train_dataset=rows, eval_dataset=rows, metric_for_best_model="f2"
-    )
-    with pytest.raises(KeyError, match="eval_f2"):
-        trainer.train()
+        tiny_model(labels=("LOC", "ORG", "PER", "DATE")), tokenizer, tmp_path, train_dataset=rows, eval_dataset=rows,
+        metric_for_best_model="f1_DATE",
+    )  # fmt: skip
+    trainer.model.config.threshold = 1.0
+    trainer.train()
+    assert trainer.state.best_metric == 0.0 or trainer.state.best_global_step is None
+
+
+def test_rows_to_evaluate_are_needed(tiny_model: Make, tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="eval_dataset must be rows, here or of the trainer, got None"):
+        trainer_for(tiny_model(), tokenizer, tmp_path).evaluate()
 
 
 def test_a_model_init_makes_the_model_of_each_training(
