@@ -105,7 +105,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     add_reader_options(parser)
     add_trust_option(parser)
     add_decoding_options(parser)
-    given = parser.parse_args(arguments)
+    given = parser.parse_intermixed_args(arguments)
     if given.data is None and not (is_saved(given.model_a) and is_saved(given.model_b)):
         parser.error("data is needed where a model predicts")
     return given

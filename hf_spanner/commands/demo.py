@@ -57,4 +57,4 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=7860)
     add_trust_option(parser)
     add_decoding_options(parser)
-    return parser.parse_args(arguments)
+    return parser.parse_intermixed_args(arguments)

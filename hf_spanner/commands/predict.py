@@ -95,7 +95,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     add_decoding_options(parser)
     add_reader_options(parser)
     add_trust_option(parser)
-    given = parser.parse_args(arguments)
+    given = parser.parse_intermixed_args(arguments)
     if given.resume and given.output is None:
         parser.error("--resume needs --output")
     if given.engine == "ray":

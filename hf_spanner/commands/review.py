@@ -106,7 +106,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--batch-size", type=at_least_one, default=32)
     add_reader_options(parser)
     add_trust_option(parser)
-    given = parser.parse_args(arguments)
+    given = parser.parse_intermixed_args(arguments)
     if given.apply is None and len(given.sources) < 2:
         parser.error("needs at least one model (or, with --folds, one recipe) and the data after it")
     if given.apply is not None and (len(given.sources) > 1 or given.folds):

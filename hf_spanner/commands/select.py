@@ -92,7 +92,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     add_task_option(parser)
     add_reader_options(parser)
     add_trust_option(parser)
-    return parser.parse_args(arguments)
+    return parser.parse_intermixed_args(arguments)
 
 
 def unlabelled_row(record: Mapping[str, Any], *, split_hyphens: bool) -> dict[str, Any]:

@@ -78,6 +78,22 @@ def test_every_choice_of_the_reader_is_an_option_of_every_command(
     assert READER_HELP.keys() == taken - {"source", "split_hyphens", "report", "choices"}
 
 
+@pytest.mark.parametrize(
+    ("command", "line", "name", "expected"),
+    [
+        ("predict", "m --batch-size 1 a - --threshold 0.3 b", "files", ["a", "-", "b"]),
+        ("compare", "a b --num-resamples 5 data", "data", "data"),
+        ("review", "a --output out b data", "sources", ["a", "b", "data"]),
+        ("select", "m a --number 5 b --output out", "files", ["a", "b"]),
+        ("demo", "a --port 7 b", "models", ["a", "b"]),
+    ],
+)
+def test_options_may_stand_between_the_files(
+    program: Callable, command: str, line: str, name: str, expected: str | list[str]
+) -> None:
+    assert vars(program(command).parsed_arguments(line.split()))[name] == expected
+
+
 def test_every_setting_of_every_method_has_an_option() -> None:
     parser = argparse.ArgumentParser()
     add_decoding_options(parser)
