@@ -89,9 +89,9 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--batch-size", type=at_least_one, default=32)
     parser.add_argument("--engine", choices=("ray",), help="predict a folder by Ray Data, over several processes")
-    parser.add_argument("--workers", type=at_least_one, default=1, help="processes of the engine")
-    parser.add_argument("--threads", type=at_least_one, default=1, help="CPUs of each")
-    parser.add_argument("--gpus", type=float, default=0, help="accelerators of each")
+    parser.add_argument("--workers", type=at_least_one, help="processes of the engine")
+    parser.add_argument("--threads", type=at_least_one, help="CPUs of each")
+    parser.add_argument("--gpus", type=float, help="accelerators of each")
     add_decoding_options(parser)
     add_reader_options(parser)
     add_trust_option(parser)
@@ -104,6 +104,8 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         if unused := sorted(given_reading(given)):
             parser.error(f"--engine ray has no choices of the reader, got {', '.join(unused)}")
         return given
+    if unused := [f"--{name}" for name in ("workers", "threads", "gpus") if vars(given)[name] is not None]:
+        parser.error(f"{', '.join(unused)} only go with --engine")
     try:
         given.output = None if given.output is None else output_file(given.output)
     except argparse.ArgumentTypeError as error:
@@ -119,9 +121,9 @@ def predict_with_ray(given: argparse.Namespace) -> None:
         given.model,
         given.files[0],
         given.output,
-        num_workers=given.workers,
-        threads_per_worker=given.threads,
-        gpus_per_worker=given.gpus,
+        num_workers=given.workers or 1,
+        threads_per_worker=given.threads or 1,
+        gpus_per_worker=given.gpus or 0,
         resume=given.resume,
         trust_remote_code=given.trust_remote_code,
         batch_size=given.batch_size,

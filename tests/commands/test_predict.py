@@ -154,6 +154,12 @@ def test_impossible_options_are_refused_before_work(
     assert f"argument {options[0]}: must be" in capsys.readouterr().err
 
 
+def test_options_of_the_engine_are_refused_without_it(predict: ModuleType, capsys: pytest.CaptureFixture) -> None:
+    with pytest.raises(SystemExit):
+        predict.main(["model", "a.txt", "--workers", "1", "--gpus", "0"])
+    assert "error: --workers, --gpus only go with --engine" in capsys.readouterr().err
+
+
 def test_an_output_is_not_overwritten(predict: ModuleType, capsys: pytest.CaptureFixture) -> None:
     Path("out.jsonl").write_text("precious", encoding="utf-8")
     with pytest.raises(SystemExit):
