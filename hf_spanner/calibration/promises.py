@@ -188,10 +188,17 @@ def halves(rows: Iterable[Mapping[str, Any]], seed: int) -> np.ndarray:
 
     Returns:
         (n,) bool, True for the rows of the first half.
+
+    Raises:
+        ValueError: If there are fewer than two documents.
     """
     named = [row.get("document") for row in rows]
     documents = [(place, None) if name is None else (-1, name) for place, name in enumerate(named)]
     places = {document: place for place, document in enumerate(dict.fromkeys(documents))}
+    if len(places) < 2:
+        raise ValueError(
+            f"promises need rows of at least 2 documents, a half for the map and a half for tests, got {len(places)}"
+        )
     is_first = np.random.default_rng(seed).permutation(len(places)) < len(places) / 2
     return is_first[[places[document] for document in documents]]
 

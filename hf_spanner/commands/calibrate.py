@@ -42,12 +42,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parsed_arguments(arguments)
     trust_encoders(given, given.model)
     ner, rows = judged_model(given.model, given.data, given_reading(given), raw=True)
+    is_fitted = halves(rows, given.seed) if given.precision or given.recall else np.ones(len(rows), dtype=bool)
     model = ner.model
     if model.config.threshold:
         print(f"The model's threshold {model.config.threshold} belonged to other scores; it is now 0.")
         model.config.threshold = 0.0
     predicted, gold = predicted_and_gold(ner, rows, {}, given.batch_size)
-    is_fitted = halves(rows, given.seed) if given.precision or given.recall else np.ones(len(rows), dtype=bool)
     predictions = scored_predictions(kept(predicted, is_fitted), kept(gold, is_fitted))
     calibration = fitted_calibration(
         given.kind,

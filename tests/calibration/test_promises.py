@@ -227,6 +227,8 @@ def test_halves_keep_documents_together() -> None:
     assert by_document[:, 0].sum() + is_first[30:].sum() == 10
     assert is_first.tolist() == halves(rows, seed=0).tolist()
     assert is_first.tolist() != halves(rows, seed=1).tolist()
+    with pytest.raises(ValueError, match="promises need rows of at least 2 documents, .*, got 1"):
+        halves(rows[:3], seed=0)
 
 
 def test_absurd_requests_are_refused() -> None:
