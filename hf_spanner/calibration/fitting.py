@@ -65,7 +65,8 @@ def fitted_calibration(
         kind: `temperature`, `platt` or `isotonic`.
         predictions: Raw scores of rows that the model was not trained on, with overlaps resolved and without a
             threshold.
-        fitted_on: `name`, `num_rows` and `fingerprint` of these rows.
+        fitted_on: `name`, `num_rows` and `fingerprint` of these rows; the fingerprint is that of more rows where
+            promises were tested on others.
         per_label: Fit also a map for each label; a label with too few predictions takes the map of all.
         min_predictions: Fewest predictions that a map is fitted on, at least 1.
 

@@ -52,7 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     calibration = fitted_calibration(
         given.kind,
         predictions,
-        fitted_on=fit_source(data_name(given.data, given.split), rows),
+        # the fingerprint is that of all rows: those that test the promises flatter too
+        fitted_on=fit_source(data_name(given.data, given.split), rows) | {"num_rows": int(is_fitted.sum())},
         per_label=given.per_label,
         min_predictions=given.min_predictions,
     )

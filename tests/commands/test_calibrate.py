@@ -102,11 +102,15 @@ def test_promises_are_saved_and_taken_or_refused(
     folder, data, other = tmp_path / "promised", write_jsonl("own.jsonl", own_rows), write_jsonl("other.jsonl", OTHER)
     options = ["--min-predictions", "1", "--precision", "0.9999", "0.5", "--recall", "0.5", "--delta", "0.2"]
     program("calibrate").main([str(saved_model), str(data), "--output", str(folder), *options])
-    promises = AutoConfig.from_pretrained(folder).calibration["promises"]
+    calibration = AutoConfig.from_pretrained(folder).calibration
+    assert calibration["fitted_on"] == {"name": "own.jsonl", "num_rows": 3, "fingerprint": rows_fingerprint(rows)}
+    promises = calibration["promises"]
     assert (promises["delta"], promises["decoding"]) == (0.2, {"overlap": "nested"})
     assert [(entry["target"], entry["all"]) for entry in promises["precision"]] == [(0.9999, None), (0.5, 0.0)]
     assert promises["recall"][0]["all"] > 0
-    assert "precision 0.5 with confidence 0.8, thresholds: " in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert " predictions, 3 rows of own.jsonl" in printed
+    assert "precision 0.5 with confidence 0.8, thresholds: " in printed
     scores = evaluated(program, folder, other, "--min-recall", "0.5")
     assert scores["decoding"] == {"threshold": promises["recall"][0]["all"], "overlap": "nested"}
     with pytest.raises(ValueError, match="min_precision 0.9 cannot be promised for all labels"):
