@@ -5,6 +5,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from safetensors import SafetensorError
 from transformers.utils.logging import disable_progress_bar
 
 COMMANDS = {
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     disable_progress_bar()  # loading and writing weights takes only a second
     try:
         import_module(f"hf_spanner.commands.{given.command}").main(given.arguments)
-    except (ValueError, TypeError, OSError) as error:
+    except (ValueError, TypeError, OSError, SafetensorError) as error:
         if given.traceback:
             raise
         stop(given.command, " ".join([*str(error).split(), *getattr(error, "__notes__", ())]))

@@ -126,16 +126,20 @@ def load_encoder(
     """
     download = {name: value for name, value in arguments.items() if name in DOWNLOAD_ARGUMENTS}
     model_class = encoder_class(config)
-    loaded = model_class.from_pretrained(
-        source,
-        config=config,
-        dtype=float_type(dtype),
-        use_safetensors=True,
-        output_loading_info=True,
-        ignore_mismatched_sizes=True,  # these are refused by name
-        **pooler_arguments(model_class),
-        **download,
-    )
+    try:
+        loaded = model_class.from_pretrained(
+            source,
+            config=config,
+            dtype=float_type(dtype),
+            use_safetensors=True,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # these are refused by name
+            **pooler_arguments(model_class),
+            **download,
+        )
+    except Exception as error:
+        error.add_note(f"while reading model.safetensors of {source}")
+        raise
     model, info = cast(tuple[PreTrainedModel, dict[str, Any]], loaded)
     refuse_unfit(model, source, info)
     check_kinds(model, source, saved_weights(source, download, vars(config).get("transformers_weights")))

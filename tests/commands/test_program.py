@@ -1,6 +1,10 @@
 """The program that calls the commands."""
 
+import os
+import re
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +47,18 @@ def test_what_was_given_wrongly_is_one_line_and_exit_code_2(
     assert stopped.value.code == 2
     assert printed.startswith(message)
     assert printed.count("\n") == 1
+
+
+def test_half_a_file_of_weights_is_refused_by_its_folder(
+    saved_model: Path, tiny_encoder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    train = f"train encoder={tmp_path} model.num_encoder_layers=1 training.output_dir={tmp_path}"
+    for source, command in ((saved_model, f"predict {tmp_path} a.txt"), (tiny_encoder, train)):
+        shutil.copytree(source, tmp_path, dirs_exist_ok=True)
+        os.truncate(tmp_path / "model.safetensors", 9000)
+        with pytest.raises(SystemExit):
+            dispatcher.main(command.split())
+        assert re.search(rf"error: .* model\.safetensors of {tmp_path}\n$", capsys.readouterr().err)
 
 
 def test_a_traceback_is_shown_on_request() -> None:
