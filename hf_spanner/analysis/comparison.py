@@ -44,10 +44,14 @@ def read_predictions(source: str) -> tuple[EntityLists, EntityLists]:
         Both as the prediction of rows gives them.
 
     Raises:
+        FileNotFoundError: If there is no such file.
         ValueError: If the file has no such run, or a row of it is missing or there twice.
     """
     file, _, run = source.partition("#")
-    rows = pq.read_table(file, columns=["row", "predicted", "gold"], filters=[("run", "==", run)]).sort_by("row")
+    try:
+        rows = pq.read_table(file, columns=["row", "predicted", "gold"], filters=[("run", "==", run)]).sort_by("row")
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{file}: there is no such file of kept predictions") from error
     if rows.num_rows == 0:
         known = pq.read_table(file, columns=["run"])["run"].unique().to_pylist()
         raise ValueError(f"{file}: the run after # must be one of {', '.join(known)}, got {run!r}")

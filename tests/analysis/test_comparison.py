@@ -183,6 +183,11 @@ def test_an_unknown_run_is_refused_with_the_names_there_are(tmp_path: Path, run:
         read_predictions(source + run)
 
 
+def test_a_missing_file_of_runs_is_said_to_be_missing() -> None:
+    with pytest.raises(FileNotFoundError, match=r"none\.parquet: there is no such file"):
+        read_predictions("none.parquet#b")
+
+
 def test_gold_is_compared_as_sets() -> None:
     check_same_gold(spans(GOLD), [spans(GOLD)[0][::-1], spans(GOLD)[1]], "b")
     with pytest.raises(
