@@ -34,7 +34,7 @@ class SpanNERPipeline(Pipeline):
     or in a call; neither changes the configuration. `pretokenized=True` takes words in place of text.
 
     Raises:
-        ValueError: If `device` is the number of an accelerator and there is none.
+        ValueError: If `batch_size` is below 1, or `device` is the number of an accelerator and there is none.
     """
 
     model: Any  # a SpanNERModel, whose module imports this one
@@ -50,7 +50,7 @@ class SpanNERPipeline(Pipeline):
         pretokenized: bool = False,
         **kwargs: Any,
     ) -> None:
-        self.batch_size, self.pretokenized = batch_size or BATCH_SIZE, pretokenized
+        self.batch_size, self.pretokenized = checked_size(batch_size, BATCH_SIZE), pretokenized
         super().__init__(*args, device=device, batch_size=batch_size, pretokenized=pretokenized, **kwargs)
         if isinstance(device, int) and device >= 0 and self.device.type == "cpu":
             raise ValueError(f"device {device} is an accelerator, of which there is none here; allowed: 'cpu' or -1")
@@ -96,7 +96,7 @@ class SpanNERPipeline(Pipeline):
         if not THRESHOLDS.isdisjoint(settings):  # a threshold or promise of the call replaces that of the construction
             earlier = {name: value for name, value in earlier.items() if name not in THRESHOLDS}
         decoding = self.model.decoding(earlier | settings)
-        batch_size = batch_size or self.batch_size
+        batch_size = checked_size(batch_size, self.batch_size)
         is_single = isinstance(inputs, str) or (
             pretokenized and isinstance(inputs, (list, tuple)) and bool(inputs) and isinstance(inputs[0], str)
         )
@@ -199,6 +199,14 @@ def buffers(items: Iterator, size: int, reach: int, before: Sequence = ()) -> It
         yield earlier, current, after
         earlier = [*earlier, *current][-reach:] if reach else []
         ahead = [*after, *islice(items, size)]
+
+
+def checked_size(batch_size: int | None, default: int) -> int:
+    """The batch size, or the default for None; a ValueError unless it is an integer of at least 1."""
+    size = default if batch_size is None else batch_size
+    if not isinstance(size, int) or size < 1:
+        raise ValueError(f"batch_size must be an integer of at least 1, got {size!r}")
+    return size
 
 
 def checked_texts(inputs: Iterable, pretokenized: bool) -> Iterator:

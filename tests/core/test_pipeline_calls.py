@@ -3,6 +3,7 @@
 import pickle
 from collections.abc import Callable
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,14 @@ def test_arguments_of_every_pipeline_call_are_taken(tagger: SpanNERPipeline, cap
     assert "Ignoring args : (['more'],)" in caplog.text
     made = SpanNERPipeline(model=tagger.model, tokenizer=tagger.tokenizer, num_workers=2, batch_size=1)
     assert made([ANA, "Oslo"]) == rounded(expected)
+
+
+@pytest.mark.parametrize("size", [0, -1, 2.5, "8"])
+def test_a_batch_size_that_cannot_be_is_refused(random_tagger: Callable[..., SpanNERPipeline], size: Any) -> None:
+    tagger = random_tagger("bopn")
+    for call in (partial(tagger, ANA), partial(SpanNERPipeline, model=tagger.model, tokenizer=tagger.tokenizer)):
+        with pytest.raises(ValueError, match=f"batch_size must be an integer of at least 1, got {size!r}"):
+            call(batch_size=size)
 
 
 def test_without_the_model_of_the_quickstart_the_command_that_makes_one_is_named(
