@@ -47,6 +47,7 @@ from hf_spanner.commands.options import (
     add_reader_options,
     add_trust_option,
     at_least_one,
+    at_least_zero,
     command_parser,
     given_decoding,
     given_reading,
@@ -110,7 +111,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--output", type=Path, required=True, help="new or empty folder for the report")
     parser.add_argument("--train", help="file of the training rows: which surfaces were seen, and a landscape's split")
     parser.add_argument("--batch-size", type=at_least_one, default=32)
-    parser.add_argument("--num-examples", type=int, default=5, help="most examples of each kind of error")
+    parser.add_argument("--num-examples", type=at_least_zero, default=5, help="most examples of each kind of error")
     parser.add_argument("--example-seed", type=int, default=0, help="seed of their random choice")
     add_judging_options(parser)
     add_reader_options(parser)
@@ -121,12 +122,20 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="also show the loss around the weights; it costs an evaluation for each point",
     )
     parser.add_argument("--second-model", help="another model for the picture of the landscape")
-    parser.add_argument("--points", type=int, default=51, help="points of the landscape, an odd number")
+    parser.add_argument("--points", type=odd_number, default=51, help="points of the landscape, an odd number")
     add_decoding_options(parser)
     given = parser.parse_args(arguments)
     if given.second_model is not None and not given.landscape:
         raise ValueError(f"second_model needs --landscape, got {given.second_model} without it")
     return given
+
+
+def odd_number(text: str) -> int:
+    """An odd integer of at least 3, as the type of an option."""
+    value = int(text)
+    if value < 3 or value % 2 == 0:
+        raise argparse.ArgumentTypeError(f"must be odd and at least 3, got {text}")
+    return value
 
 
 def train_rows(given: argparse.Namespace, split_hyphens: bool) -> Dataset:

@@ -88,7 +88,9 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--output", type=Path, required=True, help="folder for the calibrated model")
     parser.add_argument("--kind", choices=list(PARAMETERS), default="platt")
     parser.add_argument("--per-label", action="store_true", help="a map for each label that has enough predictions")
-    parser.add_argument("--min-predictions", type=int, default=MIN_PREDICTIONS, help="fewest predictions of a map")
+    parser.add_argument(
+        "--min-predictions", type=at_least_one, default=MIN_PREDICTIONS, help="fewest predictions of a map"
+    )
     parser.add_argument(
         "--precision", type=rate, nargs="+", default=[], help="promise thresholds for these, e.g. .9 .95"
     )

@@ -33,6 +33,7 @@ from hf_spanner.commands.options import (
     add_reader_options,
     add_trust_option,
     at_least_one,
+    at_least_zero,
     command_parser,
     given_decoding,
     given_reading,
@@ -96,11 +97,11 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("data", nargs="?", help="file, folder or data set on the Hub, as load_rows takes it")
     parser.add_argument("--output", type=output_file, help="JSON file for everything")
     parser.add_argument("--batch-size", type=at_least_one, default=32)
-    parser.add_argument("--num-bins", type=int, default=10, help="bins of the calibration error")
+    parser.add_argument("--num-bins", type=at_least_one, default=10, help="bins of the calibration error")
     parser.add_argument(
-        "--num-resamples", type=int, default=1000, help="resamples of the documents; 0 for no bootstrap"
+        "--num-resamples", type=at_least_zero, default=1000, help="resamples of the documents; 0 for no bootstrap"
     )
-    parser.add_argument("--num-examples", type=int, default=3, help="most examples of a kind")
+    parser.add_argument("--num-examples", type=at_least_zero, default=3, help="most examples of a kind")
     add_judging_options(parser)
     add_reader_options(parser)
     add_trust_option(parser)

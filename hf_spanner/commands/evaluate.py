@@ -16,6 +16,7 @@ from hf_spanner.commands.options import (
     add_reader_options,
     add_trust_option,
     at_least_one,
+    at_least_zero,
     command_parser,
     given_decoding,
     given_reading,
@@ -69,9 +70,12 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("data", help="file, folder or data set on the Hub, as load_rows takes it")
     parser.add_argument("--output", type=output_file, help="JSON file for all scores")
     parser.add_argument("--batch-size", type=at_least_one, default=32)
-    parser.add_argument("--num-bins", type=int, default=10, help="bins of the calibration error")
+    parser.add_argument("--num-bins", type=at_least_one, default=10, help="bins of the calibration error")
     parser.add_argument(
-        "--num-resamples", type=int, default=1000, help="resamples of the documents, for intervals; 0 for none"
+        "--num-resamples",
+        type=at_least_zero,
+        default=1000,
+        help="resamples of the documents, for intervals; 0 for none",
     )
     parser.add_argument(
         "--joined-text",

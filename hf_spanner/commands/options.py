@@ -1,7 +1,7 @@
 """Options that the commands share: the settings of inference, and values that are checked before the work begins."""
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -115,12 +115,19 @@ def given_decoding(given: argparse.Namespace) -> dict[str, Any]:
     return {name: vars(given)[name] for name in DECODING_PARAMETERS if name in given}
 
 
-def at_least_one(text: str) -> int:
-    """An integer of at least 1, as the type of an option."""
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
-    return value
+def at_least(lowest: int) -> Callable[[str], int]:
+    """The type of an option that is an integer of at least this."""
+
+    def integer(text: str) -> int:
+        value = int(text)
+        if value < lowest:
+            raise argparse.ArgumentTypeError(f"must be at least {lowest}, got {text}")
+        return value
+
+    return integer
+
+
+at_least_zero, at_least_one = at_least(0), at_least(1)
 
 
 def rate(text: str) -> float:

@@ -51,6 +51,23 @@ def test_values_are_checked_by_range(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("analyze m d --output o --points 50", "--points: must be odd and at least 3, got 50"),
+        ("compare a b d --num-examples -1", "--num-examples: must be at least 0, got -1"),
+        ("evaluate m d --num-bins x", "--num-bins: invalid integer value: 'x'"),
+    ],
+)
+def test_numbers_of_the_commands_are_checked_before_the_work(
+    program: Callable, line: str, message: str, capsys: pytest.CaptureFixture
+) -> None:
+    command, *arguments = line.split()
+    with pytest.raises(SystemExit):
+        program(command).parsed_arguments(arguments)
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("command", "needed"),
     {
         "evaluate": ["model", "data"],
