@@ -1,8 +1,10 @@
 """Records of texts or words, and the same records with the entities that a pipeline finds in them."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hf_spanner.core.pipeline_span_ner import SpanNERPipeline
+from hf_spanner.core.words import split_words
 from hf_spanner.data.offsets import offsets_of_words
 from hf_spanner.data.schema import Problem, words_problem
 
@@ -22,41 +24,47 @@ def record_problem(record: Mapping[str, Any]) -> Problem | None:
     return problem
 
 
-def answered_records(ner: Callable[..., Iterable[Any]], records: Sequence[Record]) -> list[Record]:
+def answered_records(ner: SpanNERPipeline, records: Sequence[Record]) -> list[Record]:
     """The records in their order, each with the entities found in it; neighbours of one document are context.
 
     Args:
-        ner: A `SpanNERPipeline`.
+        ner: The pipeline.
         records: Records with `tokens` or else `text` and, for context, `document`.
 
     Returns:
         Records with `entities` (start, end, label, score, text; half-open in characters of the text or in words).
     """
-    answers = {}
-    for field, unit in (("text", ""), ("tokens", "word_")):
-        places = [place for place, record in enumerate(records) if ("tokens" in record) == (field == "tokens")]
-        given = ner(
-            [records[place][field] for place in places],
-            documents=[records[place].get("document") for place in places],
-            pretokenized=field == "tokens",
-        )
-        answers |= {place: row_entities(entities, unit) for place, entities in zip(places, given, strict=True)}
-    return [record | {"entities": answers[place]} for place, record in enumerate(records)]
-
-
-def row_entities(entities: Iterable[Mapping[str, Any]], unit: str) -> list[Record]:
-    """Entities as in a row of data, with their scores; `unit` is "word_" for offsets in words, or "" for characters.
-
-    Those in characters say which words they are, too, by `word_start` and `word_end`.
-    """
-    return [
-        {
-            "start": entity[f"{unit}start"],
-            "end": entity[f"{unit}end"],
-            "label": entity["entity_group"],
-            "score": entity["score"],
-            "text": entity["word"],
-        }
-        | ({} if unit else {name: entity[name] for name in ("word_start", "word_end")})
-        for entity in entities
+    split_hyphens = ner.model.config.split_hyphens
+    offsets = [
+        None if "tokens" in record else split_words(record["text"], split_hyphens=split_hyphens) for record in records
     ]
+    answers = ner(
+        [
+            record["tokens"] if places is None else [record["text"][start:end] for start, end in places]
+            for record, places in zip(records, offsets, strict=True)
+        ],
+        documents=[record.get("document") for record in records],
+        pretokenized=True,
+    )
+    return [
+        record | {"entities": [answered_entity(entity, record, places) for entity in entities]}
+        for record, entities, places in zip(records, answers, offsets, strict=True)
+    ]
+
+
+def answered_entity(
+    entity: Mapping[str, Any], record: Mapping[str, Any], offsets: Sequence[tuple[int, int]] | None
+) -> Record:
+    """An entity as in a row of data, with its score.
+
+    Given the offsets of a text's words it is in characters, and says which words it is, too, by `word_start` and
+    `word_end`.
+    """
+    start, end = entity["word_start"], entity["word_end"]
+    label, score = entity["entity_group"], entity["score"]
+    found = {"start": start, "end": end, "label": label, "score": score, "text": entity["word"]}
+    if offsets is None:
+        return found
+    first, last = offsets[start][0], offsets[end - 1][1]
+    text = record["text"][first:last]
+    return found | {"start": first, "end": last, "text": text, "word_start": start, "word_end": end}

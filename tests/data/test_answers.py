@@ -25,16 +25,27 @@ def test_texts_and_words_get_the_entities_of_the_pipeline_in_their_order(
     (words,), (text,) = ner([WORDS], pretokenized=True), ner([TEXT])
     assert first["id"] == "x"
     assert [(e["start"], e["end"], e["score"]) for e in first["entities"]] == [
-        (e["word_start"], e["word_end"], e["score"]) for e in words
+        (e["word_start"], e["word_end"], pytest.approx(e["score"])) for e in words
     ]
     assert "word_start" not in first["entities"][0]
     assert second["entities"] == [
-        {"label": e["entity_group"], "text": e["word"]}
-        | {name: e[name] for name in ("start", "end", "score", "word_start", "word_end")}
+        {"label": e["entity_group"], "text": e["word"], "score": pytest.approx(e["score"])}
+        | {name: e[name] for name in ("start", "end", "word_start", "word_end")}
         for e in text
     ]
     assert [TEXT[e["start"] : e["end"]] for e in second["entities"]] == [e["text"] for e in second["entities"]] != []
     assert [record["entities"] for record in empty] == [[], []]
+
+
+def test_texts_and_words_of_one_document_are_context_to_each_other(
+    random_tagger: Callable[..., SpanNERPipeline],
+) -> None:
+    """In hyphenated words too, which the model's configuration splits."""
+    ner = random_tagger("boundary_smoothing", context_sentences=1, split_hyphens=True)
+    texts = [{"text": text, "document": "d"} for text in (TEXT, "Ana met Bo-Oslo", "It rained .")]
+    words = {"tokens": ["Ana", "met", "Bo", "-", "Oslo"], "document": "d"}
+    mixed = answered_records(ner, [texts[0], words, texts[2]])
+    assert [mixed[0], mixed[2]] == answered_records(ner, texts)[::2] != answered_records(ner, texts[::2])
 
 
 @pytest.mark.parametrize(
