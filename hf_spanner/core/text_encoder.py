@@ -138,7 +138,7 @@ def load_encoder(
             **download,
         )
     except Exception as error:
-        error.add_note(f"while reading model.safetensors of {source}")
+        error.add_note(f"while loading the encoder {source}")
         raise
     model, info = cast(tuple[PreTrainedModel, dict[str, Any]], loaded)
     refuse_unfit(model, source, info)
