@@ -108,7 +108,13 @@ class Doorkeeper:
         if scope["type"] != "http" or scope["path"] != ENTITIES:
             await self.app(scope, receive, send)
             return
-        num_bytes, begin = 0, perf_counter()
+        num_bytes, begin, is_answered = 0, perf_counter(), False
+
+        def count(status: int) -> None:
+            nonlocal is_answered
+            is_answered = True
+            self.metrics.requests.labels(status).inc()
+            self.metrics.seconds.observe(perf_counter() - begin)
 
         async def limited() -> Message:
             nonlocal num_bytes
@@ -124,11 +130,15 @@ class Doorkeeper:
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self.metrics.requests.labels(message["status"]).inc()
-                self.metrics.seconds.observe(perf_counter() - begin)
+                count(message["status"])
             await send(message)
 
-        await self.app(scope, limited, counted)
+        try:
+            await self.app(scope, limited, counted)
+        except Exception:  # which `failed` answers outside of this
+            if not is_answered:
+                count(500)
+            raise
 
 
 def make_app(ner: SpanNERPipeline, limits: Limits | None = None) -> FastAPI:

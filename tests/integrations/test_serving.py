@@ -173,7 +173,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(ner: SpanNERPipeline) -> No
     assert json.loads(end["body"]) == {"error": "no whole body within 0.05 seconds"}
 
 
-def test_a_failure_of_the_model_names_no_text(
+def test_a_failure_of_the_model_is_counted_and_names_no_text(
     client: TestClient, ner: SpanNERPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(*_: Any) -> None:
@@ -183,6 +183,7 @@ def test_a_failure_of_the_model_names_no_text(
         patch.setattr(SpanNERPipeline, "_spans", failing)
         response = ask(client, "Oslo")
     assert (response.status_code, response.json()) == (500, {"error": "the model could not answer: MemoryError"})
+    assert 'span_ner_requests_total{status="500"} 1.0' in client.get("/metrics").text
     assert ask(client, "Oslo").status_code == 200
 
 
