@@ -7,6 +7,7 @@ whole or not at all, so a worker that dies leaves nothing half done, and doing a
 import codecs
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from io import BufferedReader
@@ -31,6 +32,7 @@ PART_BYTES = 2**22
 PART_ROWS = 2**13
 CHUNK = 1024  # records in memory at once, sorted by length inside the pipeline
 UNFINISHED = ".unfinished"
+HIDDEN = re.compile(r"(?:^|/)[._]")  # in a path below the input
 WRONG = "wrong"  # folder of the records that cannot be read
 ENTITIES = pa.list_(
     pa.struct(
@@ -103,7 +105,7 @@ def file_system(path: str) -> tuple[fs.FileSystem, str]:
 def parts_of(source: str) -> list[Part]:
     """The parts of a file, or of all files of a folder in the order of their paths.
 
-    Files whose names begin with a dot or an underscore are none of the input.
+    Files and folders in it whose names begin with a dot or an underscore are none of the input.
 
     Raises:
         ValueError: If a file has none of the suffixes, or there is no file.
@@ -111,7 +113,7 @@ def parts_of(source: str) -> list[Part]:
     system, root = file_system(source)
     if system.get_file_info(root).type == fs.FileType.Directory:
         found = system.get_file_info(fs.FileSelector(root, recursive=True))
-        files = [info for info in found if info.is_file and info.base_name[0] not in "._"]
+        files = [info for info in found if info.is_file and not HIDDEN.search(info.path[len(root) :])]
     else:
         files = [info for info in [system.get_file_info(root)] if info.is_file]
     if not files:

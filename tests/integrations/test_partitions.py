@@ -69,7 +69,9 @@ def test_files_of_a_folder_give_what_the_pipeline_gives(
     records = [{"text": TEXTS[2], "id": "x"}, {"tokens": WORDS, "document": "d"}]
     with gzip.open(source.parent / "z.jsonl.gz", "wt", encoding="utf-8") as file:
         file.write("\n\n".join(map(json.dumps, records)))
-    (source.parent / "_SUCCESS").write_text("", encoding="utf-8")
+    for name in ("_SUCCESS", ".ipynb_checkpoints/a.txt", "deep/_temporary/0/b.txt"):
+        (source.parent / name).parent.mkdir(parents=True, exist_ok=True)
+        (source.parent / name).write_text("Ana", encoding="utf-8")
     counts = answered(ner, source.parent, tmp_path / "out")
     files = sorted((tmp_path / "out").iterdir())
     assert len(files) == 3
