@@ -108,7 +108,7 @@ def parts_of(source: str) -> list[Part]:
     Files and folders in it whose names begin with a dot or an underscore are none of the input.
 
     Raises:
-        ValueError: If a file has none of the suffixes, or there is no file.
+        ValueError: If a file has none of the suffixes or is damaged, or there is no file.
     """
     system, root = file_system(source)
     if system.get_file_info(root).type == fs.FileType.Directory:
@@ -124,6 +124,15 @@ def parts_of(source: str) -> list[Part]:
     return [Part(number, *span) for number, span in enumerate(ranges)]
 
 
+@contextmanager
+def named(path: str) -> Iterator[None]:
+    """Names the file in what is wrong with it, as the messages of Arrow do not."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+
+
 def _ranges(system: fs.FileSystem, info: fs.FileInfo) -> Iterator[tuple[int, int]]:
     """The ranges of a file that are parts of their own."""
     if not info.path.endswith(SUFFIXES):
@@ -131,7 +140,8 @@ def _ranges(system: fs.FileSystem, info: fs.FileInfo) -> Iterator[tuple[int, int
     if info.path.endswith(".gz"):
         yield 0, -1
     elif info.path.endswith(".parquet"):
-        metadata = pq.read_metadata(info.path, filesystem=system)
+        with named(info.path):
+            metadata = pq.read_metadata(info.path, filesystem=system)
         first, num_rows = 0, 0
         for group in range(metadata.num_row_groups):
             num_rows += metadata.row_group(group).num_rows
@@ -155,6 +165,9 @@ def write_part(ner: SpanNERPipeline, part: Part, source: str, folder: str) -> Pa
         part: The part.
         source: The input, a path or URI.
         folder: Folder of the output, a path or URI.
+
+    Raises:
+        ValueError: If the file is damaged.
     """
     system, target = file_system(folder)
     origin = file_system(source)[0]
@@ -220,7 +233,7 @@ def _line_records(part: Part, number: int, line: bytes) -> Iterator[Record]:
 def _lines_of(system: fs.FileSystem, part: Part) -> Iterator[bytes]:
     """The lines that begin in the range of a part, without their ends and a byte order mark."""
     opened = system.open_input_stream(part.path, compression="gzip") if part.end < 0 else None
-    with BufferedReader(opened or system.open_input_file(part.path)) as file:  # type: ignore[arg-type]  # has what is read
+    with named(part.path), BufferedReader(opened or system.open_input_file(part.path)) as file:  # type: ignore[arg-type]  # has what is read
         if part.start > 0:
             file.seek(part.start - 1)
             file.readline()  # the rest of a line that begins before the range
@@ -245,7 +258,7 @@ def _lines(records: Iterable[Record]) -> bytes:
 def _parquet_chunks(system: fs.FileSystem, part: Part) -> Iterator[Chunk]:
     """The rows of the row groups of a part."""
     row = 0
-    with pq.ParquetFile(part.path, filesystem=system) as file:
+    with named(part.path), pq.ParquetFile(part.path, filesystem=system) as file:
         for batch in file.iter_batches(CHUNK, range(part.start, part.end)):
             chunk, good = Chunk([], []), []
             names = [name for name in ("text", "tokens", "document") if name in batch.schema.names]

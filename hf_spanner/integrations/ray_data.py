@@ -14,7 +14,16 @@ from transformers import AutoModel, AutoTokenizer
 
 from hf_spanner.core.own_encoders import register_saved_encoder
 from hf_spanner.core.pipeline_span_ner import SpanNERPipeline
-from hf_spanner.integrations.partitions import UNFINISHED, Part, PartCounts, file_system, parts_of, write_part
+from hf_spanner.integrations.partitions import (
+    UNFINISHED,
+    Part,
+    PartCounts,
+    file_system,
+    finished_file,
+    named,
+    parts_of,
+    write_part,
+)
 
 PLAN = "_plan.json"  # in the folder of the output: what its parts are parts of
 
@@ -124,22 +133,22 @@ def _remaining_parts(parts: list[Part], plan: Mapping[str, Any], folder: str, re
     """The parts that the folder does not hold yet; a new folder gets the plan, an old one must have the same.
 
     Raises:
-        ValueError: If the folder exists and may not, or has another plan; the message names what differs.
+        ValueError: If the folder exists and may not, or has another plan, where the message names what differs, or half
+            of one.
     """
     system, target = file_system(folder)
     plan = json.loads(json.dumps({**plan, "parts": parts}))
     found = system.get_file_info(fs.FileSelector(target, allow_not_found=True))
-    names = {info.base_name for info in found}
+    names = {info.base_name for info in found if not info.base_name.startswith(UNFINISHED)}
     if not names:
-        system.create_dir(target, recursive=True)
-        with system.open_output_stream(f"{target}/{PLAN}") as file:
+        with finished_file(system, f"{target}/{PLAN}") as file:
             file.write(json.dumps(plan).encode("utf-8"))
         return parts
     if not resume:
         raise ValueError(f"output {folder} exists; give another name, or --resume to go on with it")
     if PLAN not in names:
         raise ValueError(f"output {folder} must hold {PLAN} of an earlier start, got other files")
-    with system.open_input_stream(f"{target}/{PLAN}") as file:
+    with named(f"{folder}/{PLAN}"), system.open_input_stream(f"{target}/{PLAN}") as file:
         earlier = json.loads(file.read())
     if differing := [name for name in plan if plan[name] != earlier.get(name)]:
         raise ValueError(f"output {folder} was begun with another {' and another '.join(differing)}")

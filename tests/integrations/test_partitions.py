@@ -163,6 +163,18 @@ def test_an_input_that_cannot_be_read_is_refused(name: str | None, message: str,
         parts_of(str(tmp_path))
 
 
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.parquet"])
+def test_a_damaged_file_is_named(name: str, ner: SpanNERPipeline, tmp_path: Path) -> None:
+    path = tmp_path / name
+    if path.suffix == ".gz":
+        path.write_bytes(gzip.compress(b"Oslo\n" * 99)[:-9])
+    else:
+        pq.write_table(pa.table({"text": TEXTS}), path)
+        path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(ValueError, match=f"{path} cannot be read: "):
+        answered(ner, path, tmp_path / "out")
+
+
 def test_a_part_knows_its_output() -> None:
     assert Part(12, "/a/b.jsonl.gz", 0, -1).output == "part-000012.jsonl"
     assert Part(3, "/a/b.parquet", 0, 2).output == "part-000003.parquet"

@@ -16,8 +16,8 @@ import pytest
 from hf_spanner import SpanNERPipeline
 from hf_spanner.commands.predict import main
 from hf_spanner.data.answers import answered_records
-from hf_spanner.integrations.partitions import PartCounts
-from hf_spanner.integrations.ray_data import PLAN, PartWorker, predict_folder
+from hf_spanner.integrations.partitions import Part, PartCounts
+from hf_spanner.integrations.ray_data import PLAN, PartWorker, _remaining_parts, predict_folder
 
 TEXTS = [f"{name} met Bo in Oslo ." for name in ("Ana", "Mira", "Li Stone", "The Bank of Oslo")]
 NUM_FILES = 8
@@ -102,14 +102,15 @@ def test_a_killed_worker_loses_and_doubles_nothing(ray: Any, model: Path, source
     assert not [path for path in output.rglob("*") if path.name.startswith(".unfinished")]
 
 
-def test_an_output_of_something_else_is_refused(model: Path, source: Path, tmp_path: Path) -> None:
-    pytest.importorskip("ray")
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / PLAN).write_text(
-        json.dumps({"model": "other", "source": str(source), "settings": {}, "parts": []})
-    )
+def test_an_output_of_something_else_or_with_half_a_plan_is_refused(tmp_path: Path) -> None:
+    output, part = str(tmp_path / "out"), Part(0, "a.txt", 0, 4)
+    assert _remaining_parts([part], {"model": "m"}, output, resume=False) == [part]
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [PLAN]
     with pytest.raises(ValueError, match="was begun with another model and another parts"):
-        predict_folder(str(model), str(source), str(tmp_path / "out"), resume=True)
+        _remaining_parts([], {"model": "other"}, output, resume=True)
+    (tmp_path / "out" / PLAN).write_text('{"model"')
+    with pytest.raises(ValueError, match=f"out/{PLAN} cannot be read: Expecting ':'"):
+        _remaining_parts([part], {"model": "m"}, output, resume=True)
 
 
 @pytest.mark.parametrize(
