@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from io import BufferedReader
 from itertools import chain, islice, pairwise
 from operator import add
@@ -26,6 +27,7 @@ from hf_spanner.data.answers import Record, answered_records, record_problem
 from hf_spanner.data.jsonl import json_records
 from hf_spanner.data.lines import decoded
 from hf_spanner.data.policy import Reading, ReadOptions, ReadReport
+from hf_spanner.data.schema import Problem
 
 SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".txt", ".txt.gz")
 PART_BYTES = 2**22
@@ -95,6 +97,21 @@ class Chunk(NamedTuple):
     records: list[Record]
     wrong: list[Record]
     rows: pa.RecordBatch | None = None
+
+
+@dataclass(frozen=True)
+class Keeping(Reading):
+    """A reading that goes on after a record that cannot be read, and keeps it in `wrong`."""
+
+    wrong: list[Record]
+
+    def keep(self, problem: str, line: str) -> None:
+        """Keep what is wrong, and the line or item of JSON."""
+        self.wrong.append({"problem": problem, "line": line})
+
+    def refuse_row(self, place: str, problem: Problem) -> None:
+        """Keep an item that is no record."""
+        self.keep(f"{place}: {problem}", str(problem.value))
 
 
 def file_system(path: str) -> tuple[fs.FileSystem, str]:
@@ -208,26 +225,27 @@ def _line_chunks(system: fs.FileSystem, part: Part) -> Iterator[Chunk]:
     lines = enumerate(_lines_of(system, part), start=1)
     while taken := list(islice(lines, CHUNK)):
         chunk = Chunk([], [])
+        keeping = Keeping(ReadOptions(), ReadReport(), chunk.wrong)
         for number, line in taken:
             try:
-                chunk.records.extend(_line_records(part, number, line))
+                chunk.records.extend(_line_records(part, number, line, keeping))
             except ValueError as error:
-                text = line.decode("utf-8", errors="replace")
-                chunk.wrong.append({"problem": str(error), "line": text})
+                keeping.keep(str(error), line.decode("utf-8", errors="replace"))
         yield chunk
 
 
-def _line_records(part: Part, number: int, line: bytes) -> Iterator[Record]:
-    """The record of a line of text or JSON; none for a blank line of JSON."""
+def _line_records(part: Part, number: int, line: bytes, keeping: Keeping) -> Iterator[Record]:
+    """The record of a line of text or JSON, or those of an array; none for a blank line of JSON."""
     source = part.path if part.start == 0 else f"{part.path} from byte {part.start}"
     text = decoded(line, source, number)
     if ".txt" in PurePosixPath(part.path).suffixes:
         yield {"text": text}
         return
-    for place, record in json_records(iter([(number, text)]), source, Reading(ReadOptions(), ReadReport())):
-        if (problem := record_problem(record)) is not None:
-            raise ValueError(f"{place}: {problem}")
-        yield record
+    for place, record in json_records(iter([(number, text)]), source, keeping):
+        if (problem := record_problem(record)) is None:
+            yield record
+        else:
+            keeping.keep(f"{place}: {problem}", json.dumps(record, ensure_ascii=False))
 
 
 def _lines_of(system: fs.FileSystem, part: Part) -> Iterator[bytes]:

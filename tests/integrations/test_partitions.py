@@ -118,10 +118,18 @@ def test_lines_that_cannot_be_read_are_kept_with_their_problem(ner: SpanNERPipel
     counts = answered(ner, tmp_path / "a.jsonl", tmp_path / "out")
     assert (counts.records, counts.wrong) == (2, 4)
     wrong = lines_of(tmp_path / "out" / "wrong" / "part-000000.jsonl")
-    assert [entry["line"] for entry in wrong] == ["{broken", '{"text": 7}', '{"text": "\ufffd"}', "[1]"]
+    assert [entry["line"] for entry in wrong] == ["{broken", '{"text": 7}', '{"text": "\ufffd"}', "1"]
     for number, words, entry in zip((2, 3, 4, 6), ("JSON", "text is 7", "UTF-8", "object"), wrong, strict=True):
         assert f"a.jsonl, line {number}" in entry["problem"]
         assert words in entry["problem"]
+
+
+def test_what_is_wrong_in_an_array_leaves_its_other_records(ner: SpanNERPipeline, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('[{"text": "Ana"}, {"text": 5}, {"text": "Bo"}, 7, {"text": "Oslo"}]\n')
+    assert answered(ner, tmp_path / "a.jsonl", tmp_path / "out")[::2] == (3, 2)
+    wrong = lines_of(tmp_path / "out" / "wrong" / "part-000000.jsonl")
+    assert [entry["line"] for entry in wrong] == ['{"text": 5}', "7"]
+    assert "a.jsonl, line 1, item 3 of it (from 0): " in wrong[1]["problem"]
 
 
 def test_neighbouring_sentences_are_read_across_chunks(
