@@ -40,16 +40,18 @@ class Demo:
         self.has_promises = any("promises" in (config.calibration or {}) for config in configs)
 
     def found(self, text: str, overlap: Overlap, cut: str, threshold: float, precision: float) -> Found:
-        """What is shown of a text's entities; what a model refuses is said in place of its picture.
+        """What is shown of a text's entities; what is refused is said in place of the pictures.
 
         Args:
-            text: Of which `MAX_CHARACTERS` are read.
+            text: Of at most `MAX_CHARACTERS`.
             overlap: Which overlaps the entities may have.
             cut: A name in `CUTS`.
             threshold: Lowest score, where this is the cut.
             precision: Promised precision, where that is.
         """
-        text = text[:MAX_CHARACTERS]
+        if len(text) > MAX_CHARACTERS:
+            problem = refusal(f"text must have at most {MAX_CHARACTERS:,} characters, got {len(text):,}")
+            return Found([problem] * len(self.pipelines), [], saving_link([]))
         values = {"threshold": threshold, "min_precision": precision}
         settings: dict[str, Any] = {"overlap": overlap} | {name: value for name, value in values.items() if name == cut}
         pictures, table = [], []
@@ -57,7 +59,7 @@ class Demo:
             try:
                 entities = ner(text, **settings)
             except ValueError as error:
-                pictures.append(f'<p role="alert">{escape(str(error))}</p>')
+                pictures.append(refusal(str(error)))
                 continue
             pictures.append(EntityView(text, entities, labels=self.labels).to_html())
             table += [
@@ -72,6 +74,11 @@ class Demo:
                 for entity in entities
             ]
         return Found(pictures, table, saving_link(table))
+
+
+def refusal(problem: str) -> str:
+    """What is wrong, in HTML."""
+    return f'<p role="alert">{escape(problem)}</p>'
 
 
 def saving_link(table: Iterable[Iterable[Any]]) -> str:
@@ -128,7 +135,7 @@ def choices(demo: Demo) -> list[Any]:
     first = next(iter(demo.pipelines.values()))
     own_overlap = first.model.decoding(first.settings)["overlap"]
     cuts = [(words, name) for name, words in CUTS.items() if name != "min_precision" or demo.has_promises]
-    text = gradio.Textbox(EXAMPLE, label="Text", lines=3, max_length=MAX_CHARACTERS)
+    text = gradio.Textbox(EXAMPLE, label="Text", lines=3)
     with gradio.Row():
         overlap = gradio.Radio(get_args(Overlap), value=own_overlap, label="Entities that overlap")
         cut = gradio.Radio(cuts, value="own", label="A model gives out what reaches")

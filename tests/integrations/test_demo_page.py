@@ -100,11 +100,10 @@ def test_the_link_holds_the_table() -> None:
     assert read == [list(COLUMNS), *([str(value) for value in row] for row in rows)]
 
 
-def test_a_text_beyond_the_limit_is_cut(pipelines: dict[str, SpanNERPipeline], monkeypatch: pytest.MonkeyPatch) -> None:
-    lengths: list[int] = []
-    monkeypatch.setattr(SpanNERPipeline, "__call__", lambda _, text, **__: lengths.append(len(text)) or [])
-    Demo(pipelines).found("a" * (MAX_CHARACTERS + 5), "flat", "own", 0.5, 0.9)
-    assert lengths == [MAX_CHARACTERS] * 2
+def test_a_text_beyond_the_limit_is_refused(pipelines: dict[str, SpanNERPipeline]) -> None:
+    found = Demo(pipelines).found("a" * (MAX_CHARACTERS + 5), "flat", "own", 0.5, 0.9)
+    problem = '<p role="alert">text must have at most 20,000 characters, got 20,005</p>'
+    assert found == ([problem] * 2, [], saving_link([]))
 
 
 @pytest.mark.slow
