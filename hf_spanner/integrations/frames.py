@@ -17,7 +17,9 @@ ENTITIES_SCHEMA = (
 
 
 class AnsweredFrames:
-    """Adds the entities of texts to frames; it can be sent to a worker, where it loads the model once.
+    """Adds the entities of texts to frames; it can be sent to a worker, where each call loads the model.
+
+    Spark's `mapInPandas` calls it once for each partition.
 
     Args:
         model: Folder or Hub name of the model, which every worker can read.
@@ -32,7 +34,7 @@ class AnsweredFrames:
         """The same frames with a column `entities`, as `answered_records` gives them.
 
         Raises:
-            ValueError: If a value is no text; the message names its place.
+            ValueError: If a frame lacks the column, or a value is no text; the message names its place.
         """
         ner = SpanNERPipeline(
             model=AutoModel.from_pretrained(self.model),
@@ -40,6 +42,8 @@ class AnsweredFrames:
             **self.settings,
         )
         for frame in frames:
+            if self.column not in frame.columns:
+                raise ValueError(f"column must be one of {list(frame.columns)}, got {self.column!r}")
             records = [{"text": text} for text in frame[self.column]]
             for place, record in enumerate(records):
                 if (problem := record_problem(record)) is not None:

@@ -36,9 +36,11 @@ def test_frames_keep_their_columns_and_get_entities(tagger: SpanNERPipeline, tmp
     assert [e["score"] for e in found] == pytest.approx([e["score"] for e in expected], abs=1e-5)
 
 
-def test_a_value_that_is_no_text_is_named(tagger: SpanNERPipeline, tmp_path: Path) -> None:
+def test_a_missing_column_and_a_value_that_is_no_text_are_named(tagger: SpanNERPipeline, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"column value, row 1 \(from 0\) of a frame: text is None"):
         list(AnsweredFrames(str(tmp_path / "model"), "value")([DataFrame({"value": ["Oslo", None]}, dtype=object)]))
+    with pytest.raises(ValueError, match=r"column must be one of \['id', 'text'\], got 'value'"):
+        list(AnsweredFrames(str(tmp_path / "model"), "value")([DataFrame({"id": [1], "text": ["Oslo"]})]))
 
 
 @pytest.mark.slow
