@@ -46,7 +46,8 @@ class SpanNERComponent:
         decoding: Settings of inference by name, such as `threshold`, in place of the model's.
 
     Attributes:
-        counts: How many entities were found, widened to whole tokens, dropped, and left out of `doc.ents`.
+        counts: How many entities were found, widened to whole tokens, dropped, and left out of `doc.ents`, in this
+            process: with `nlp.pipe(docs, n_process=2)` they stay in the workers.
 
     Raises:
         ValueError: If no model is named, or `misaligned` is no choice.
