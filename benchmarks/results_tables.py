@@ -44,7 +44,7 @@ CORPORA = {"conll2003": "CoNLL 2003", "gum": "GUM", "weibo": "Weibo", "quickstar
 CHOICE = {
     "boundary_smoothing": "you begin: fast, true raw scores",
     "locate_and_label": "entities of several words nest",
-    "bopn": "few sentences, nested entities",
+    "bopn": "little data, most entities",
     "diffusion_ner": "a call may trade time for entities",
     BASELINE: "nothing nests",
 }

@@ -58,7 +58,9 @@ def test_half_a_file_of_weights_is_refused_by_its_folder(
         os.truncate(tmp_path / "model.safetensors", 9000)
         with pytest.raises(SystemExit):
             dispatcher.main(command.split())
-        assert re.search(rf"error: .* (model\.safetensors of|loading the encoder) {tmp_path}\n$", capsys.readouterr().err)
+        assert re.search(
+            rf"error: .* (model\.safetensors of|loading the encoder) {tmp_path}\n$", capsys.readouterr().err
+        )
 
 
 def test_a_traceback_is_shown_on_request() -> None:
