@@ -1,6 +1,7 @@
 """The commands by name, and a tiny saved model for them."""
 
 import json
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -8,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import transformers
 from transformers import AutoTokenizer
 
 from hf_spanner import SpanNERModel
@@ -16,6 +18,15 @@ from hf_spanner import SpanNERModel
 @pytest.fixture(autouse=True)
 def _on_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
+
+
+@pytest.fixture(autouse=True)
+def _restored_logging() -> Any:
+    """The program silences libraries for its own process, but the tests go on in it."""
+    ours, theirs = logging.getLogger("hf_spanner").level, transformers.logging.get_verbosity()
+    yield
+    logging.getLogger("hf_spanner").setLevel(ours)
+    transformers.logging.set_verbosity(theirs)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,6 @@
 """The training program on tiny data."""
 
 import json
-import logging
 import os
 import subprocess
 import sys
@@ -23,15 +22,6 @@ from hf_spanner.metrics.span_ner.scoring import score_spans
 ROOT = Path(__file__).parents[2]
 RECIPES = ROOT / "recipes"
 METHODS_WITH_STARTER = sorted(path.parent.name for path in (ROOT / "hf_spanner" / "methods").glob("*/starter.yaml"))
-
-
-@pytest.fixture(autouse=True)
-def _restored_logging() -> Any:
-    """The program silences libraries for its own process, but the tests go on in it."""
-    ours, theirs = logging.getLogger("hf_spanner").level, transformers.logging.get_verbosity()
-    yield
-    logging.getLogger("hf_spanner").setLevel(ours)
-    transformers.logging.set_verbosity(theirs)
 
 
 @pytest.fixture
