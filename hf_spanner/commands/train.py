@@ -69,11 +69,7 @@ def run(recipe: Recipe) -> None:
     if args.process_index == 0:
         print(report, *notes, sep="\n", flush=True)
     trainer = trainer_of(recipe.method)(
-        model=model,
-        args=args,
-        train_dataset=rows["train"],
-        eval_dataset=rows["dev"],
-        processing_class=tokenizer,
+        model=model, args=args, train_dataset=rows["train"], eval_dataset=rows["dev"], processing_class=tokenizer
     )
     started = time.monotonic()
     trainer.train(resume_from_checkpoint=recipe.resume or None)
@@ -94,6 +90,7 @@ def run(recipe: Recipe) -> None:
             print(nothing_found(trainer.state, args, model.config.threshold))
     if args.push_to_hub:
         trainer.push_to_hub()
+    trainer.accelerator.wait_for_everyone()  # a process that leaves while another still works may abort at its exit
     trainer.end()
 
 
