@@ -180,7 +180,8 @@ class SpanNERTrainer(LibraryTrainer):
 
     def set_initial_training_values(self, args: Any, dataloader: DataLoader) -> Any:
         """As in the library; before it, `min_steps` take the place of epochs that would make fewer steps."""
-        if (changed := self.args.count_in_steps(len(cast(Dataset, self._windows)))) is not None:
+        changed = None if self._windows is None else self.args.count_in_steps(len(self._windows))
+        if changed is not None:
             logger.warning(changed)
         return super().set_initial_training_values(args, dataloader)
 
