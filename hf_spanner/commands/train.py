@@ -90,7 +90,6 @@ def run(recipe: Recipe) -> None:
             print(nothing_found(trainer.state, args, model.config.threshold))
     if args.push_to_hub:
         trainer.push_to_hub()
-    trainer.accelerator.wait_for_everyone()  # a process that leaves while another still works may abort at its exit
     trainer.end()
 
 

@@ -35,6 +35,11 @@ class LibraryTrainer(Trainer):
         super()._save_rng_state(output_dir)
         self.accelerator.wait_for_everyone()
 
+    def end(self) -> None:
+        """As in the library, once all processes are here: one that leaves while others work may abort at its exit."""
+        self.accelerator.wait_for_everyone()
+        super().end()
+
     def _get_train_sampler(self, train_dataset: Any = None) -> Sampler | None:
         """As in the library, but rows grouped by length come in an order that follows from seed and epoch.
 
