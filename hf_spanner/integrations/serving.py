@@ -109,6 +109,8 @@ class Doorkeeper:
             await self.app(scope, receive, send)
             return
         num_bytes, begin, is_answered = 0, perf_counter(), False
+        deadline = begin + self.limits.max_seconds
+        scope.setdefault("state", {})["deadline"] = deadline  # of the body and of the answer
 
         def count(status: int) -> None:
             nonlocal is_answered
@@ -118,11 +120,11 @@ class Doorkeeper:
 
         async def limited() -> Message:
             nonlocal num_bytes
-            seconds = self.limits.max_seconds
             try:
-                message = await asyncio.wait_for(receive(), begin + seconds - perf_counter())
+                message = await asyncio.wait_for(receive(), deadline - perf_counter())
             except TimeoutError as error:
-                raise HTTPException(408, f"no whole body within {seconds} seconds", {"Connection": "close"}) from error
+                reason = f"no whole body within {self.limits.max_seconds} seconds"
+                raise HTTPException(408, reason, {"Connection": "close"}) from error
             num_bytes += len(message.get("body", b""))
             if num_bytes > self.limits.max_bytes:
                 raise HTTPException(413, f"the body must have at most {self.limits.max_bytes:,} bytes, got more")
@@ -200,7 +202,7 @@ def add_entities(app: FastAPI, ner: SpanNERPipeline, shared: SharedPipeline, lim
     failures: dict[int | str, dict[str, Any]] = {status: {"model": Failure} for status in (408, 413, 422, 500, 503)}
 
     @app.post(ENTITIES, response_model=list[FoundEntity] | list[list[FoundEntity]], responses=failures)
-    async def entities(body: Body) -> Response:
+    async def entities(body: Body, request: Request) -> Response:
         """Entities of one text as a list, of several texts as a list of lists."""
         try:
             question = checked_question(ner, body.inputs, body.parameters or {})
@@ -214,7 +216,7 @@ def add_entities(app: FastAPI, ner: SpanNERPipeline, shared: SharedPipeline, lim
                 raise HTTPException(413, f"inputs must have at most {highest:,} {name}, got {number:,}")
         try:
             coming = asyncio.wrap_future(shared.ask(question))
-            answers = await asyncio.wait_for(coming, limits.max_seconds)
+            answers = await asyncio.wait_for(coming, request.state.deadline - perf_counter())
         except BusyError as error:
             raise HTTPException(503, str(error), RETRY) from error
         except TimeoutError as error:

@@ -191,3 +191,22 @@ def test_the_extra_brings_what_the_command_needs() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     brought = {re.split(r"[>=]", requirement)[0].replace("-", "_") for requirement in extras["serve"]}
     assert brought == {package for package, extra in EXTRAS.items() if extra == "serve"}
+
+
+def test_what_the_body_took_is_not_waited_again_for_the_answer(
+    ner: SpanNERPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, may_run, sent = [0.0], Event(), asyncio.Queue()
+    monkeypatch.setattr("hf_spanner.integrations.serving.perf_counter", lambda: clock[0])
+    monkeypatch.setattr(SpanNERPipeline, "_spans", lambda *_: may_run.wait(10))
+
+    async def late() -> dict[str, Any]:
+        clock[0] += 31
+        return {"type": "http.request", "body": b'{"inputs": "Oslo"}'}
+
+    headers = [(b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/entities", "headers": headers, "query_string": b""}
+    asyncio.run(asyncio.wait_for(make_app(ner, LIMITS)(scope, late, sent.put), 10))
+    may_run.set()
+    start, body = sent.get_nowait(), sent.get_nowait()
+    assert (start["status"], json.loads(body["body"])) == (503, {"error": "no answer within 30 seconds"})
