@@ -4,12 +4,13 @@ python benchmarks/corpora_tables.py      draws docs/pictures/which_method.svg; r
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from math import log
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-from corpora import BASELINE, BUDGET, CORPORA, kept_lines
+from corpora import BASELINE, BUDGET, CORPORA, SMALL, kept_lines
 
 ROOT = Path(__file__).parent.parent
 PICTURE = ROOT / "docs" / "pictures" / "which_method.svg"
@@ -100,6 +101,26 @@ def small_table(subject: str) -> list[list[str]]:
         for train, steps in sorted({(train, steps) for train, steps, _ in runs})
     ]
     return [["sentences", "steps", *(name for name, _ in COLUMNS.values())], *rows]
+
+
+def smallest_table(split: str) -> list[list[str]]:
+    """The runs on a split of the smallest corpora, then the mean F1 of the methods that were run on all of them."""
+    lines = [line for line in kept_lines() if line["corpus"] in SMALL and line["split"] == split]
+    runs = {(line["steps"], line["corpus"], line["method"]): line for line in lines}
+    sentences = {line["corpus"]: line["train"] for line in lines}
+    steps = sorted({line["steps"] for line in lines})
+    rows = [["corpus", "sentences", "steps", *(name for name, _ in COLUMNS.values())]]
+    for corpus, number in product(sentences, steps):
+        found = [runs.get((number, corpus, method)) for method in COLUMNS]
+        if any(found):
+            rows.append([corpus, str(sentences[corpus]), str(number), *(cell(line, None) for line in found)])
+    for number in steps:
+        f1 = [
+            [runs[key]["f1"] for corpus in sentences if (key := (number, corpus, method)) in runs] for method in COLUMNS
+        ]
+        means = [f"{100 * mean(values):.1f}" if len(values) == len(sentences) else "-" for values in f1]
+        rows.append(["mean F1", "", str(number), *means])
+    return rows
 
 
 def picture() -> str:

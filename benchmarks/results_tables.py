@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-from corpora_tables import corpora_table, small_table
+from corpora_tables import corpora_table, small_table, smallest_table
 from kept_runs import file_of_run, kept_results, run_name
 
 from hf_spanner import METHODS, Recipe
@@ -296,6 +296,7 @@ MAKERS: dict[str, Callable[[str], str]] = {
     "reliability": reliability_picture,
     "corpora": lambda _: markdown_table(*headed(corpora_table())),
     "sentences": lambda corpus: markdown_table(*headed(small_table(corpus))),
+    "smallest": lambda split: markdown_table(*headed(smallest_table(split))),
 }
 
 if __name__ == "__main__":

@@ -81,3 +81,26 @@ def test_means_are_over_the_corpora_that_all_methods_have(benchmark_script: Call
     rows = tables.summary(runs, "flat", shared)
     assert [row[2] for row in rows] == ["70.0", ".100 > .020", "1.0", "100"]
     assert tables.summary(runs, "nested", []) == []
+
+
+def test_a_mean_over_the_smallest_corpora_is_of_methods_that_have_all(
+    benchmark_script: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One method has F1 .5 and .6 on two corpora, another lacks the second; the other split is not shown."""
+    tables = benchmark_script("corpora_tables")
+    line = {"train": 100, "steps": 150, "split": "dev", "ece": 0.1, "map": None, "calibrated": None}
+    kept = [
+        line | {"corpus": "crossner_ai", "method": "bopn", "f1": 0.5},
+        line | {"corpus": "crossner_music", "method": "bopn", "f1": 0.6},
+        line | {"corpus": "crossner_ai", "method": "diffusion_ner", "f1": 0.4},
+        line | {"corpus": "crossner_ai", "method": "bopn", "f1": 0.9, "split": "test"},
+        line | {"corpus": "gum", "method": "bopn", "f1": 0.9},
+    ]
+    monkeypatch.setattr(tables, "kept_lines", lambda: kept)
+    header, *rows = tables.smallest_table("dev")
+    assert header[3:] == [name for name, _ in tables.COLUMNS.values()]
+    assert rows == [
+        ["crossner_ai", "100", "150", "-", "-", "50.0; .100", "40.0; .100", "-"],
+        ["crossner_music", "100", "150", "-", "-", "60.0; .100", "-", "-"],
+        ["mean F1", "", "150", "-", "-", "55.0", "-", "-"],
+    ]
