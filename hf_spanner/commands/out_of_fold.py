@@ -1,8 +1,9 @@
 """Predictions for the very rows that models are trained on, each row by a model that has not seen its document."""
 
+import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ from transformers import set_seed
 from hf_spanner import Recipe, SpanNERPipeline
 from hf_spanner.annotation.alternatives import scored_spans
 from hf_spanner.annotation.folds import document_folds
-from hf_spanner.calibration.fitting import rows_fingerprint
 from hf_spanner.commands.train import tokenizer_and_model
 from hf_spanner.core.spans import EntityLists
 from hf_spanner.data.predicted import predicted_entities
@@ -19,16 +19,20 @@ from hf_spanner.data.schema import Row, label_set
 from hf_spanner.methods import trainer_of
 from hf_spanner.training.whole_files import write_whole
 
-SETTINGS = (  # of training, what changes the weights in an ordinary run
-    "learning_rate",
-    "head_learning_rate",
-    "num_train_epochs",
-    "max_steps",
-    "per_device_train_batch_size",
-    "gradient_accumulation_steps",
-    "warmup_steps",
-    "weight_decay",
-    "seed",
+WITHOUT_EFFECT = (  # beginnings of the names of training arguments that change no weight
+    "dataloader_",
+    "disable_tqdm",
+    "eval_",
+    "hub_",
+    "log",
+    "output_dir",
+    "per_device_eval_",
+    "project",
+    "push_to_hub",
+    "report_to",
+    "run_name",
+    "save_",
+    "trackio_",
 )
 NO_FILES: dict[str, Any] = {"eval_strategy": "no", "save_strategy": "no", "load_best_model_at_end": False}
 
@@ -39,7 +43,7 @@ def out_of_fold_predictions(
     """Entities of all rows, with scores, by one model for each fold that is trained on the others.
 
     The predictions of a fold that is done are kept in the folder, and taken from there if it is begun again with the
-    same rows, entities, folds and settings.
+    same rows in the same order, entities, folds and settings.
 
     Args:
         recipe: How to train; its own data and calibration play no part.
@@ -58,7 +62,7 @@ def out_of_fold_predictions(
     answers: EntityLists = [[] for _ in rows]
     labels = label_set(rows)
     folds = document_folds(rows, num_folds, recipe.training.seed)
-    key = _run_key(recipe, rows, num_folds, alternatives)
+    key = _run_key(recipe, rows, folds, alternatives)
     for number, fold in enumerate(folds):
         path = folder / f"{name}-{number + 1}-of-{num_folds}.json"
         kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
@@ -78,17 +82,16 @@ def out_of_fold_predictions(
     return answers
 
 
-def _run_key(recipe: Recipe, rows: Sequence[Row], num_folds: int, alternatives: bool) -> str:
-    """What the predictions of a fold depend on, as one text: rows with their entities, folds and settings."""
-    training = asdict(recipe.training)
+def _run_key(recipe: Recipe, rows: Sequence[Row], folds: Sequence[Sequence[int]], alternatives: bool) -> str:
+    """SHA-256 of what predictions of folds depend on: the rows in their order, the folds and the settings."""
+    training = recipe.training.to_dict()
     state = {
-        "rows": rows_fingerprint(rows),
-        "entities": [row["entities"] for row in rows],
-        "folds": [num_folds, alternatives],
+        "rows": [[list(row["tokens"]), row.get("document"), row["entities"]] for row in rows],
+        "folds": [folds, alternatives],
         "recipe": [recipe.method, recipe.encoder, recipe.init_from, recipe.model, recipe.encoder_options],
-        "training": {name: training[name] for name in SETTINGS},
+        "training": {name: value for name, value in training.items() if not name.startswith(WITHOUT_EFFECT)},
     }
-    return json.dumps(state, sort_keys=True, default=str)
+    return hashlib.sha256(json.dumps(state, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def fold_model(

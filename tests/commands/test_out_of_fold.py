@@ -1,6 +1,7 @@
 """Predictions out of fold: each row by the model of its fold, kept and taken up again."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,3 +60,29 @@ def test_a_fold_that_is_done_is_not_trained_again(recipe: Recipe, trained: list,
     changed = [{**ROWS[0], "entities": [{"start": 0, "end": 1, "label": "A"}] * 2}, *ROWS[1:]]
     out_of_fold.out_of_fold_predictions(recipe, changed, 2, tmp_path, "x")
     assert len(trained) == 7
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda recipe, rows: (recipe, rows[::-1]),
+        lambda recipe, rows: (recipe, [{**row, "document": f"d{number % 4}"} for number, row in enumerate(rows)]),
+        lambda recipe, rows: (replace(recipe, training=replace(recipe.training, max_grad_norm=0.1)), rows),
+    ],
+    ids=["order", "documents", "settings"],
+)
+def test_folds_of_other_rows_or_settings_are_trained_anew(
+    recipe: Recipe, trained: list, tmp_path: Path, change: Callable[[Recipe, list], tuple[Recipe, list]]
+) -> None:
+    out_of_fold.out_of_fold_predictions(recipe, ROWS, 2, tmp_path, "x")
+    recipe, rows = change(recipe, ROWS)
+    answers = out_of_fold.out_of_fold_predictions(recipe, rows, 2, tmp_path, "x")
+    assert len(trained) == 4
+    assert [entities[0]["score"] for entities in answers] == [number / 10 for number in range(8)]
+
+
+def test_where_files_go_and_what_is_logged_changes_no_fold(recipe: Recipe, trained: list, tmp_path: Path) -> None:
+    out_of_fold.out_of_fold_predictions(recipe, ROWS, 2, tmp_path, "x")
+    training = replace(recipe.training, output_dir=str(tmp_path / "other"), logging_steps=7, disable_tqdm=True)
+    out_of_fold.out_of_fold_predictions(replace(recipe, training=training), ROWS, 2, tmp_path, "x")
+    assert len(trained) == 2
