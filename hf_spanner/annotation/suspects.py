@@ -311,9 +311,9 @@ def _with_inconsistent(evidence: _Evidence, suspects: list[Suspect], places: Seq
     noise = fitted_noise(shares, [place.label == place.usual for place in places], rate=evidence.noise.rate)
     known = {(suspect.row, suspect.annotated, suspect.suggested): suspect for suspect in suspects}
     for place, wrong in zip(places, noise.wrong_probability(shares).tolist(), strict=True):
-        if place.label == place.usual:
-            continue
         span = (place.start, place.end)
+        if place.label == place.usual or (place.row, *span, place.usual) in evidence.gold:
+            continue
         annotated = None if place.label is None else (*span, place.label)
         suggested = None if place.usual is None else (*span, place.usual)
         score = 0.0 if suggested is None else evidence.scores.get((place.row, *suggested), 0.0)

@@ -6,9 +6,10 @@ hf-spanner review --apply decisions.jsonl DATA --output corrected.jsonl
 
 DATA must be rows that the models were not trained on; the scores of several models are averaged. With --folds as many
 models are trained by each recipe, so that each row is judged by a model that has not seen its document. The folder gets
-suspects.jsonl, suspects.csv, review.html to look at, and tasks.json for Label Studio (tasks.jsonl for Prodigy) with the
-suggestions as pre-annotations. Set `decision` in the lines of suspects.jsonl to "accept" or "reject", edit `suggested`
-where another entity is right, and apply the file: the corrected rows are written, and beside them each change.
+suspects.jsonl, suspects.csv, review.html to look at, and tasks.json for Label Studio (tasks.jsonl for Prodigy): the
+rows with suggestions in place of what is less likely, as pre-annotations. Set `decision` in the lines of suspects.jsonl
+to "accept" or "reject", edit `suggested` where another entity is right, and apply the file: the corrected rows are
+written, and beside them each change.
 """
 
 import argparse
@@ -62,6 +63,7 @@ class Judgement(NamedTuple):
         rows: The rows of the data.
         predictions: For each judge its entities of each row; with alternatives where all judges have them.
         policy: How suggestions may overlap, as the loosest judge has it.
+        multi_label: Whether a judge gives a span several labels.
         floor: The least score of alternatives; None without them.
         split_hyphens: Whether a hyphen inside a word was made a word of its own.
     """
@@ -69,6 +71,7 @@ class Judgement(NamedTuple):
     rows: list[Any]
     predictions: list[EntityLists]
     policy: str
+    multi_label: bool
     floor: float | None
     split_hyphens: bool
 
@@ -84,7 +87,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given.output.mkdir(parents=True, exist_ok=True)
     judge = predictions_of_folds if given.folds else predictions_of_models
     judged = judge(given, models, data)
-    review = reviewed(judged.rows, judged.predictions, policy=judged.policy, rate=given.error_rate, floor=judged.floor)
+    review = reviewed(
+        judged.rows,
+        judged.predictions,
+        policy=judged.policy,
+        multi_label=judged.multi_label,
+        rate=given.error_rate,
+        floor=judged.floor,
+    )
     records = [
         suspect_record(suspect, rank, judged.rows[suspect.row]) | {"split_hyphens": judged.split_hyphens}
         for rank, suspect in enumerate(review.suspects, start=1)
@@ -130,7 +140,7 @@ def predictions_of_models(given: argparse.Namespace, models: Sequence[str], data
         else:
             decoding = ner.model.decoding({"threshold": 0.0})
             predictions.append(predicted_and_gold(ner, rows, decoding, given.batch_size)[0])
-    return Judgement(rows, predictions, loosest(configs), FLOOR if with_alternatives else None, split_hyphens)
+    return Judgement(rows, predictions, *loosest(configs), FLOOR if with_alternatives else None, split_hyphens)
 
 
 def predictions_of_folds(given: argparse.Namespace, recipes: Sequence[str], data: str) -> Judgement:
@@ -147,7 +157,7 @@ def predictions_of_folds(given: argparse.Namespace, recipes: Sequence[str], data
         )
         for number, (path, recipe) in enumerate(zip(recipes, read, strict=True), start=1)
     ]
-    return Judgement(rows, predictions, loosest(configs), FLOOR if with_alternatives else None, split_hyphens)
+    return Judgement(rows, predictions, *loosest(configs), FLOOR if with_alternatives else None, split_hyphens)
 
 
 def rows_as_split(given: argparse.Namespace, data: str, hyphens: Sequence[bool]) -> tuple[list[Any], bool]:
@@ -157,9 +167,10 @@ def rows_as_split(given: argparse.Namespace, data: str, hyphens: Sequence[bool])
     return detailed_rows(data, given_reading(given) | {"split_hyphens": hyphens[0]}), hyphens[0]
 
 
-def loosest(configs: Sequence[Any]) -> str:
-    """The overlap policy that allows most."""
-    return max((config.overlap for config in configs), key=OVERLAPS.index)
+def loosest(configs: Sequence[Any]) -> tuple[str, bool]:
+    """The overlap policy that allows most, and whether any allows several labels of a span."""
+    policy = max((config.overlap for config in configs), key=OVERLAPS.index)
+    return policy, any(config.multi_label for config in configs)
 
 
 def detailed_rows(data: str, reading: Mapping[str, Any]) -> list[Any]:
@@ -196,9 +207,10 @@ def suggested_rows(rows: Sequence[Any], records: Sequence[Decision]) -> list[Any
     ordered = sorted(records, key=lambda record: record["row"])
     by_row = {number: list(members) for number, members in groupby(ordered, key=lambda record: record["row"])}
     by_row = {number: sorted(members, key=lambda record: record["rank"]) for number, members in by_row.items()}
+    likely = {number: [one for one in members if one["probability"] > 0.5] for number, members in by_row.items()}
     return [
-        {**rows[number], "entities": with_suggestions(rows[number], members)}
-        for number, members in sorted(by_row.items(), key=lambda item: item[1][0]["rank"])
+        {**rows[number], "entities": with_suggestions(rows[number], likely[number])}
+        for number, _ in sorted(by_row.items(), key=lambda item: item[1][0]["rank"])
     ]
 
 

@@ -139,6 +139,12 @@ def test_a_surface_left_out_once() -> None:
     assert suspect.probability == pytest.approx(wrong(0.875) / 3)  # a third of the annotated is given by no model
 
 
+def test_a_surface_that_has_its_usual_label_beside_another_is_as_usual() -> None:
+    rows = [row((0, 1, "GPE"), (0, 1, "LOC"), words=["Oslo"]), *[row((0, 1, "LOC"), words=["Oslo"])] * 8]
+    suspects = reviewed(rows, [[[] for _ in rows]], policy="flat").suspects
+    assert not [suspect for suspect in suspects if suspect.kind == "inconsistent"]
+
+
 def test_the_most_probable_come_first_and_the_rate_may_be_given() -> None:
     rows = [row(), row(), row()]
     answers = [found((0, 1, "A", 0.3)), found((0, 1, "A", 0.9)), found((0, 1, "A", 0.3))]

@@ -3,11 +3,13 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from transformers import AutoModel, AutoTokenizer
 
 from hf_spanner import load_rows, read_rows
+from hf_spanner.commands.review import Judgement, loosest, suggested_rows
 
 
 def lines(path: Path) -> list[dict]:
@@ -34,8 +36,6 @@ def test_from_a_model_to_a_corrected_corpus(
     assert len(tasks) == len({record["row"] for record in suspects})
     first = suspects[0]
     assert tasks[0]["tokens"] == first["tokens"]
-    suggested = {(entity["start"], entity["end"], entity["label"]) for entity in tasks[0]["entities"]}
-    assert (first["suggested"]["start"], first["suggested"]["end"], first["suggested"]["label"]) in suggested
 
     decisions = write_jsonl("decisions.jsonl", [{**first, "decision": "accept"}, *suspects[1:]])
     corrected = tmp_path / "corrected.jsonl"
@@ -47,6 +47,45 @@ def test_from_a_model_to_a_corrected_corpus(
     assert (change["before"], change["after"]) == (first["annotated"], first["suggested"])
     with pytest.raises(ValueError, match=r"corrected\.jsonl\.changes\.jsonl exists"):
         program("review").main(["--apply", str(decisions), str(data), "--output", str(corrected)])
+
+
+def test_tasks_show_the_likelier_of_annotation_and_suggestion() -> None:
+    entities = [{"start": start, "end": start + 1, "label": "PER"} for start in range(3)]
+    rows = [{"tokens": list("abcd"), "entities": entities}, {"tokens": ["e"], "entities": []}]
+    changes = [
+        (0.9, 0, entities[0] | {"label": "LOC"}),
+        (0.4, 1, None),
+        (0.3, None, {"start": 3, "end": 4, "label": "LOC"}),
+    ]
+    records = [
+        {
+            "rank": rank,
+            "row": 0,
+            "probability": probability,
+            "annotated": None if place is None else entities[place],
+            "suggested": suggested,
+        }
+        for rank, (probability, place, suggested) in enumerate(changes, start=1)
+    ]
+    missed = {"rank": 4, "row": 1, "probability": 0.2, "annotated": None, "suggested": entities[0]}
+    tasks = suggested_rows(rows, [*records, missed])
+    assert tasks[0]["entities"] == [entities[0] | {"label": "LOC", "score": 0.9}, *entities[1:]]
+    assert tasks[1]["entities"] == []
+
+
+def test_several_labels_of_a_span_are_several_suggestions_where_a_judge_gives_them(
+    program: Callable, write_jsonl: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forty rows have both labels on their word, but for one that lacks the second."""
+    both = [{"start": 0, "end": 1, "label": label} for label in "AB"]
+    rows = [{"tokens": [f"w{number}", "x"], "entities": both[: 1 + (number > 0)]} for number in range(40)]
+    answers = [[entity | {"score": 0.9} for entity in both] for _ in rows]
+    judged = Judgement(rows, [answers], *loosest([SimpleNamespace(overlap="nested", multi_label=True)]), None, False)
+    monkeypatch.setattr("hf_spanner.commands.review.predictions_of_models", lambda *_: judged)
+    data = str(write_jsonl("rows.jsonl", rows))
+    program("review").main([str(tmp_path), data, "--output", str(tmp_path / "review")])
+    (suspect,) = lines(tmp_path / "review" / "suspects.jsonl")
+    assert (suspect["row"], suspect["kind"], suspect["suggested"]["label"]) == (0, "missed_entity", "B")
 
 
 def test_tasks_for_prodigy_and_a_known_rate(
