@@ -29,7 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     read, written = ReadReport(), ReadReport()
     labels: set[str] = set()
     with reports_said_once():
-        rows = source_rows(given.source, given_reading(given), read)
+        hyphens = {"split_hyphens": True} if given.split_hyphens else {}
+        rows = source_rows(given.source, given_reading(given) | hyphens, read)
         save_rows(
             seen_labels(rows, labels),
             given.output,
@@ -73,6 +74,9 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--tags", default="IOB2", metavar="SCHEME", help="tag scheme of columns")
     add_reader_options(parser, "--from")
+    parser.add_argument(
+        "--split-hyphens", action="store_true", help="of raw text make hyphens words, as some models do"
+    )
     return parser.parse_args(arguments)
 
 

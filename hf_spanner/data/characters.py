@@ -60,6 +60,9 @@ class SplitText:
             ValueError: If the span is blank, or cuts a word and `misaligned` is "error".
         """
         start, end, label = entity
+        first, last = self.words_under(start, end)
+        if first < last and (self.starts[first], self.ends[last - 1]) == (start, end):
+            return first, last, label
         where = f"{place}: {field} ({start}, {end}) {self.text[start:end]!r}"
         trimmed = trim_span(self.text, start, end)
         if trimmed != (start, end):
@@ -77,6 +80,8 @@ class SplitText:
         if reading.options.misaligned == "error":
             cover = self.text[self.starts[first] : self.ends[last - 1]]
             allowed = f'whole words such as {cover!r}; misaligned="widen" or "drop" accepts the file'
+            if "-" in cover and not reading.options.split_hyphens:
+                allowed += ", and split_hyphens=True makes hyphens words, as some models do"
             reading.refuse(place, Problem("misaligned", field, self.text[start:end], allowed))
             return None
         if reading.options.misaligned == "drop":

@@ -23,6 +23,15 @@ def test_predictions_become_tasks_and_rows_again(program, write_jsonl, tmp_path,
     assert row["entities"] == [{"start": 0, "end": 1, "label": "PER", "score": 0.5, "text": "Ana"}]
 
 
+def test_predictions_of_a_model_that_splits_hyphens_become_tasks(program, write_jsonl, tmp_path):
+    entity = {"start": 0, "end": 8, "label": "LOC"}
+    path = write_jsonl("predictions.jsonl", [{"text": "New York-based", "entities": [entity]}])
+    with pytest.raises(ValueError, match="split_hyphens=True"):
+        program("convert").main([str(path), str(tmp_path / "a.jsonl")])
+    program("convert").main([str(path), str(tmp_path / "b.jsonl"), "--split-hyphens"])
+    assert json.loads((tmp_path / "b.jsonl").read_text(encoding="utf-8"))["tokens"] == ["New", "York", "-", "based"]
+
+
 def test_a_given_format_goes_before_detection(program, write_jsonl, tmp_path):
     path = write_jsonl("rows.jsonl", [TEXT])
     with pytest.raises(ValueError, match="a list as label, labels or entities|entities"):

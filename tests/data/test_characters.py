@@ -24,6 +24,13 @@ def test_blanks_at_the_edges_are_trimmed_with_a_count(reading):
     assert strict.report.counts == {"changed, blanks at the edges of an entity trimmed": 1}
 
 
+def test_blanks_that_belong_to_a_word_are_not_trimmed(reading):
+    strict = reading()
+    split = SplitText("\u00a0Ana left", [(0, 4), (5, 9)])
+    assert split.word_span(CharEntity(0, 4, "X"), "entity", "f, line 1", strict) == (0, 1, "X")
+    assert strict.report.counts == {}
+
+
 def test_a_blank_span_is_refused(reading):
     with pytest.raises(ValueError, match=r"f, line 1: entity is ' ' \(empty\)"):
         word_span(reading(), 3, 4)
@@ -42,6 +49,11 @@ def test_a_cut_word_is_refused_dropped_or_widened(reading):
         assert word_span(lenient, 9, 10) == span
         assert lenient.report.counts == {reason: 1}
         assert "'o'" in lenient.report.examples[reason][0]
+
+
+def test_a_cut_at_a_hyphen_names_the_option_that_splits_there(reading):
+    with pytest.raises(ValueError, match="split_hyphens=True makes hyphens words"):
+        word_span(reading(), 0, 8, "New York-based")
 
 
 def test_characters_of_no_word_at_the_edge_do_not_misalign(reading):
