@@ -133,16 +133,17 @@ def predict_with_ray(given: argparse.Namespace) -> None:
     print(f"{counts.records:,} records with {counts.entities:,} entities in {given.output}{wrong}")
 
 
-def input_records(source: str, reading: Mapping[str, Any]) -> Iterator[Record]:
+def input_records(source: str, reading: Mapping[str, Any], *, is_shared: bool = False) -> Iterator[Record]:
     """Records of a file, of standard input ("-") or of any other source of rows; texts and JSON lines one by one.
 
     Args:
         source: As on the command line.
         reading: Choices of the reader by name; the format may be "text", which it is for standard input.
+        is_shared: Another source may be what some choices are for.
 
     Raises:
-        ValueError: If the format is not known, a choice has no meaning for it, or a record is malformed; the message
-            names file, line and field.
+        ValueError: If the format is not known, an unshared choice has no meaning for it, or a record is malformed; the
+            message names file, line and field.
     """
     path = Path(source)
     suffix = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
@@ -154,7 +155,8 @@ def input_records(source: str, reading: Mapping[str, Any]) -> Iterator[Record]:
             )
         yield from row_records(source, reading)
         return
-    if unused := sorted(reading.keys() - {"format", "split_hyphens"}):
+    unused = sorted(reading.keys() - {"format", "split_hyphens"})
+    if unused and not is_shared:
         raise ValueError(f"{source}: {', '.join(unused)} must be left out for {format}, which has no such choice")
     name = "standard input" if source == "-" else source
     lines = standard_lines(sys.stdin.buffer) if source == "-" else text_lines(path)

@@ -48,13 +48,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if config.calibration is None and config.temperature == 1:
         print("scores are raw; hf-spanner calibrate makes probabilities of them", file=sys.stderr)
     split = {"split_hyphens": config.split_hyphens}
-    reading = given_reading(given) | split
-    records = chain.from_iterable(input_records(source, reading) for source in given.files)
+    reading, has_labelled = given_reading(given) | split, given.labelled is not None
+    records = chain.from_iterable(input_records(source, reading, is_shared=has_labelled) for source in given.files)
     rows = [unlabelled_row(record, **split) for record in records]
+    shared = {name: value for name, value in reading.items() if name not in ("format", "split", "subset")}
+    labelled: Any = load_rows(given.labelled, **shared) if has_labelled else ()
     with_alternatives = has_alternatives(config) and isinstance(ner.model, SpanNERModel)
     answers = predicted_entities(ner, rows, given.batch_size, ner.model.decoding({"threshold": 0.0}))
     predictions = list(tqdm(answers, total=len(rows), unit=" texts", file=sys.stderr))
-    labelled: Any = () if given.labelled is None else load_rows(given.labelled, **split)
     choices = selected_units(
         rows,
         predictions,
@@ -87,7 +88,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--number", type=at_least_one, required=True, help="how many texts, or documents")
     parser.add_argument("--output", type=Path, required=True, help="folder for what is written")
     parser.add_argument("--documents", action="store_true", help="choose whole documents")
-    parser.add_argument("--labelled", help="rows that were labelled before; what is in them is worth less")
+    parser.add_argument("--labelled", help="rows that were labelled before; what they have is worth less")
     parser.add_argument("--batch-size", type=at_least_one, default=32)
     add_task_option(parser)
     add_reader_options(parser)

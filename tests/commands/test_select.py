@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from hf_spanner import load_rows, read_rows
 
 TEXTS = ["Ana  met Bo in Oslo.", "It rained.", "Mira Stone works for the Bank of Oslo.", "Bo Li left."]
@@ -47,3 +49,17 @@ def test_documents_and_words_that_are_known(
     program("select").main([str(saved_model), str(data), *options, "--labelled", str(known)])
     after = lines(folder / "selected.jsonl")
     assert after[0]["expected_errors"] < before[0]["expected_errors"]
+
+
+def test_choices_of_the_reader_hold_for_rows_that_were_labelled(
+    program: Callable, saved_model: Path, write_jsonl: Callable, tmp_path: Path
+) -> None:
+    data = write_jsonl("texts.jsonl", [{"text": text} for text in TEXTS])
+    known = write_jsonl("rows.jsonl", [{"text": "Osloers met", "entities": [{"start": 0, "end": 4, "label": "LOC"}]}])
+    options = ["--number", "1", "--output", str(tmp_path / "next"), "--labelled", str(known)]
+    with pytest.raises(ValueError, match=r'rows\.jsonl, line 1: .*misaligned="widen"'):
+        program("select").main([str(saved_model), str(data), *options])
+    program("select").main([str(saved_model), str(data), *options, "--misaligned", "widen"])
+    assert len(lines(tmp_path / "next" / "selected.jsonl")) == 1
+    with pytest.raises(ValueError, match="misaligned must be left out for jsonl"):
+        program("select").main([str(saved_model), str(data), *options[:-2], "--misaligned", "widen"])
