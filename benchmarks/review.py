@@ -225,7 +225,8 @@ def against_held_out(given: argparse.Namespace) -> None:
     files, runs, policy = HELD_OUT[given.corpus]
     rows = [row for path in files.values() for row in load_rows(path).to_list()]
     if given.models:
-        kept, floor = {model: scored_spans(saved_pipeline(model), rows, 32) for model in given.models}, FLOOR
+        kept = {model: scored_spans(saved_pipeline(model, raw=True), rows, 32) for model in given.models}
+        floor = FLOOR
     else:
         kept, floor = kept_predictions(runs, list(files)), None
     print(f"{given.corpus}: {len(rows):,} rows, {len(keys(rows)):,} entities, draws {DRAWS}")

@@ -32,7 +32,6 @@ from hf_spanner.annotation.corrections import (
 )
 from hf_spanner.annotation.review_page import review_page
 from hf_spanner.annotation.suspects import KINDS, Review, reviewed
-from hf_spanner.calibration.fitting import refuse_fitted_rows
 from hf_spanner.commands.convert import reports_said_once, source_rows
 from hf_spanner.commands.judging import predicted_and_gold, saved_pipeline
 from hf_spanner.commands.options import (
@@ -126,7 +125,8 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def predictions_of_models(given: argparse.Namespace, models: Sequence[str], data: str) -> Judgement:
     """What saved models say."""
-    pipelines = [saved_pipeline(model) for model in models]
+    # raw scores: the steps of an isotonic map make unlike scores equal, and a review fits maps of its own
+    pipelines = [saved_pipeline(model, raw=True) for model in models]
     configs = [ner.model.config for ner in pipelines]
     rows, split_hyphens = rows_as_split(given, data, [config.split_hyphens for config in configs])
     with_alternatives = all(
@@ -134,7 +134,6 @@ def predictions_of_models(given: argparse.Namespace, models: Sequence[str], data
     )
     predictions = []
     for ner in pipelines:
-        refuse_fitted_rows(ner.model.config.calibration, rows)
         if with_alternatives:
             predictions.append(scored_spans(ner, rows, given.batch_size))
         else:

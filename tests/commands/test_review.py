@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copytree
 from types import SimpleNamespace
 
 import pytest
@@ -47,6 +48,22 @@ def test_from_a_model_to_a_corrected_corpus(
     assert (change["before"], change["after"]) == (first["annotated"], first["suggested"])
     with pytest.raises(ValueError, match=r"corrected\.jsonl\.changes\.jsonl exists"):
         program("review").main(["--apply", str(decisions), str(data), "--output", str(corrected)])
+
+
+def test_scores_are_taken_raw(
+    program: Callable, saved_model: Path, rows: list, write_jsonl: Callable, tmp_path: Path
+) -> None:
+    data, suspects = write_jsonl("rows.jsonl", rows), []
+    for temperature in (1.0, 3.0):
+        model = copytree(saved_model, tmp_path / f"model{temperature}")
+        path = model / "config.json"
+        config = json.loads(path.read_text(encoding="utf-8")) | {"temperature": temperature}
+        path.write_text(json.dumps(config), encoding="utf-8")
+        folder = tmp_path / f"review{temperature}"
+        program("review").main([str(model), str(data), "--output", str(folder), "--lowest", "0.001"])
+        suspects.append(lines(folder / "suspects.jsonl"))
+    assert suspects[0]
+    assert suspects[0] == suspects[1]
 
 
 def test_tasks_show_the_likelier_of_annotation_and_suggestion() -> None:
