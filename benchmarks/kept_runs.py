@@ -116,7 +116,7 @@ def write_runs(file: Path, table: pa.Table) -> None:
         data_page_size=1 << 26,
         use_dictionary=["run", *FACTS, *(f"{column}.label" for column in SPAN_COLUMNS)],
         store_decimal_as_integer=True,
-        column_encoding=dict.fromkeys(numbers, "BYTE_STREAM_SPLIT"),
+        column_encoding=dict.fromkeys(numbers, "BYTE_STREAM_SPLIT") | {"row": "DELTA_BINARY_PACKED"},
     )
 
 
