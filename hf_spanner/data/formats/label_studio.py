@@ -18,9 +18,11 @@ LABEL_TYPES = ("labels", "hypertextlabels", "paragraphlabels")
 TAG, OBJECT = "label", "text"  # names of the tags in Label Studio's template for named entities
 COLORS = ("#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#008080", "#9a6324", "#808000", "#f032e6", "#000075")
 MIN_FIELDS = ("annotation_id", "annotator", "created_at", "id", "lead_time", "updated_at")
+Records = Iterable[tuple[str, Mapping[str, Any]]]
+Task = tuple[Mapping[str, Any], Any, Sequence[Annotation], str]  # fields, id, annotations, place
 
 
-def task_rows(records: Iterable[tuple[str, Mapping[str, Any]]], source: str, reading: Reading) -> Iterator[Row]:
+def task_rows(records: Records, source: str, reading: Reading) -> Iterator[Row]:
     """Rows of tasks in Label Studio's JSON; tasks without annotation are dropped and counted.
 
     Args:
@@ -31,6 +33,11 @@ def task_rows(records: Iterable[tuple[str, Mapping[str, Any]]], source: str, rea
     Raises:
         ValueError: For malformed tasks and differing annotations, as the options say.
     """
+    yield from _rows(_tasks(records, reading), reading)
+
+
+def _tasks(records: Records, reading: Reading) -> Iterator[Task]:
+    """The tasks that have annotations."""
     for place, task in records:
         place = f"{place}, task {task.get('id')}" if task.get("id") is not None else place
         data = task.get("data")
@@ -42,10 +49,10 @@ def task_rows(records: Iterable[tuple[str, Mapping[str, Any]]], source: str, rea
             reading.report.count("dropped, task without annotation", place)
             reading.report.num_dropped_rows += 1
             continue
-        yield from _rows(data, task.get("id"), annotations, place, reading)
+        yield data, task.get("id"), annotations, place
 
 
-def min_rows(records: Iterable[tuple[str, Mapping[str, Any]]], source: str, reading: Reading) -> Iterator[Row]:
+def min_rows(records: Records, source: str, reading: Reading) -> Iterator[Row]:
     """Rows of Label Studio's JSON-MIN, where each record is one annotation; those of one task have the same id.
 
     Args:
@@ -56,6 +63,11 @@ def min_rows(records: Iterable[tuple[str, Mapping[str, Any]]], source: str, read
     Raises:
         ValueError: For malformed records and differing annotations, as the options say.
     """
+    yield from _rows(_min_tasks(records, reading), reading)
+
+
+def _min_tasks(records: Records, reading: Reading) -> Iterator[Task]:
+    """Tasks with the annotations that have their id."""
     tasks: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
     for place, record in records:
         tasks.setdefault(str(record.get("id", place)), []).append((place, record))
@@ -71,7 +83,7 @@ def min_rows(records: Iterable[tuple[str, Mapping[str, Any]]], source: str, read
                     entities += _entities(items, name, other_place, reading)
             annotations.append(Annotation([str(record.get("annotator"))], entities))
         data = {name: value for name, value in first.items() if name not in MIN_FIELDS}
-        yield from _rows(data, first.get("id"), annotations, place, reading)
+        yield data, first.get("id"), annotations, place
 
 
 def _is_label_list(value: object) -> bool:
@@ -126,33 +138,47 @@ def _entities(result: Sequence[Any], field: str, place: str, reading: Reading) -
     return entities
 
 
-def _rows(
-    data: Mapping[str, Any], task_id: Any, annotations: Sequence[Annotation], place: str, reading: Reading
-) -> Iterator[Row]:
-    """The row of a task."""
-    entities = chosen_entities(annotations, place, reading)
-    if entities is None:
-        return
-    texts = {name: value for name, value in data.items() if isinstance(value, str) and name not in ("id", "document")}
-    if not texts:
-        reading.refuse_row(place, Problem("form", "data", sorted(data), "a text among the fields of a task"))
-        return
-    ordered = sorted(texts, key=lambda name: name != OBJECT)
-    fitting = [name for name in ordered if all(_fits(_as_in(texts[name], entity), texts[name]) for entity in entities)]
-    text = texts[(fitting or ordered)[0]]
-    words: Any = data.get("tokens")
-    own_id = task_id if data.get("id") is None else data["id"]
-    yield from text_rows(
-        AnnotatedText(
-            place,
-            text,
-            [_as_in(text, entity) for entity in entities],
-            id=own_id,
-            document=data.get("document"),
-            words=None if words_problem(words) else offsets_of_words(text, words),
-        ),
-        reading,
-    )
+def _rows(tasks: Iterable[Task], reading: Reading) -> Iterator[Row]:
+    """Rows of tasks; which of its texts is a task's own is told by its entities, or those of a task it waits for."""
+    known = ""
+    kept: list[dict[str, AnnotatedText]] = []
+    for data, task_id, annotations, place in tasks:
+        entities = chosen_entities(annotations, place, reading)
+        if entities is None:
+            continue
+        texts = {name: text for name, text in data.items() if isinstance(text, str) and name not in ("id", "document")}
+        if not texts:
+            reading.refuse_row(place, Problem("form", "data", sorted(data), "a text among the fields of a task"))
+            continue
+        names = [name for name, text in texts.items() if all(_fits(_as_in(text, entity), text) for entity in entities)]
+        names = names or list(texts)
+        if not known and entities and len(names) == 1:
+            known = names[0]
+        words: Any = data.get("tokens")
+        own_id = task_id if data.get("id") is None else data["id"]
+        annotated = AnnotatedText(place, "", entities, own_id, data.get("document"))
+        kept.append({name: _with_text(annotated, texts[name], words) for name in names})
+        if known or len(kept) == len(names) == 1:
+            yield from _kept_rows(kept, known, reading)
+            kept = []
+    yield from _kept_rows(kept, known, reading)
+
+
+def _with_text(task: AnnotatedText, text: str, words: Any) -> AnnotatedText:
+    """A task with its text."""
+    words = None if words_problem(words) else offsets_of_words(text, words)
+    return task._replace(text=text, entities=[_as_in(text, entity) for entity in task.entities], words=words)
+
+
+def _kept_rows(kept: list[dict[str, AnnotatedText]], known: str, reading: Reading) -> Iterator[Row]:
+    """Rows of tasks, each given with every text that may be its own."""
+    for choices in kept:
+        name = next((name for name in (known, OBJECT) if name in choices), min(choices))
+        if len(choices) > 1 and name not in (known, OBJECT):
+            allowed = f"one text, a field {OBJECT}, or entities that show which it is"
+            reading.refuse_row(choices[name].place, Problem("several texts", "data", sorted(choices), allowed))
+        else:
+            yield from text_rows(choices[name], reading)
 
 
 def _as_in(text: str, entity: TextEntity) -> TextEntity:

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from hf_spanner.data.formats.label_studio import labeling_interface, task_rows
+from hf_spanner.data.formats.label_studio import labeling_interface, min_rows, task_rows
 from hf_spanner.data.policy import ReadReport
 from hf_spanner.data.readers import read_rows
 from hf_spanner.data.writers import save_rows
@@ -110,6 +110,13 @@ def test_a_region_may_have_two_labels_and_a_task_several_texts(placed, reading, 
     assert surfaces(task_rows(records, "f", reading())) == [[("PER", "Ana"), ("X", "Ana")]]
 
 
+def test_texts_without_entities_are_told_by_later_tasks(placed, reading):
+    ana, first, second = region(0, 3, "Ana", "PER"), {"text": "x.org", "body": "No."}, {"text": "y", "body": "Ana left"}
+    records = [{"id": 1, **first}, {"id": 2, **second, "label": [ana["value"]]}]
+    for rows, given in ((task_rows, [task(**first), task(ana, **second)]), (min_rows, records)):
+        assert [row["tokens"][0] for row in rows(placed(*given), "f", reading())] == ["No", "Ana"]
+
+
 def test_a_layer_is_taken_and_the_others_are_counted(placed, reading, surfaces):
     result = (region(0, 3, "Ana", "PER"), region(4, 8, "left", "VERB", tag="events"))
     chosen = reading(layer="events")
@@ -122,6 +129,7 @@ def test_a_layer_is_taken_and_the_others_are_counted(placed, reading, surfaces):
     [
         ({"data": 5, "annotations": []}, "data is 5"),
         (task(text=5), r"data is \['text'\] \(form\)"),
+        (task(a="x.org", b="Bo left"), r"data is .* \(several texts\)"),
         (task(region(0, 3, "Bo", "PER"), text="Ana"), r"surface is 'Bo' \(surface\); allowed: 'Ana'"),
         (task(region(0, 9, "Ana", "PER"), text="Ana"), r"annotations\[0\]\.result\[0\]\.value.*\(range\)"),
         (task(region(0, 3, "Ana"), text="Ana"), r"label is None|label is \[\]"),
