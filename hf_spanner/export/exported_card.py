@@ -33,6 +33,7 @@ def exported_card(
     precision: str,
     decoding: Mapping[str, Any],
     rows: str,
+    runs_alone: bool,
     comparison: Comparison | None,
     notes: Sequence[str],
 ) -> str:
@@ -44,6 +45,7 @@ def exported_card(
         precision: Precision of the graph.
         decoding: Settings of inference that act inside the graph.
         rows: Name of the rows of the comparison.
+        runs_alone: Whether the folder holds the runner that needs no torch.
         comparison: Scores before and after; None if they were not compared.
         notes: Further sentences.
     """
@@ -53,7 +55,7 @@ def exported_card(
         f"This folder holds a graph in place of weights: {FORMATS[to]}, with {PRECISIONS[(to, precision)]}.",
         "With hf_spanner installed `pipeline('span-ner', model=FOLDER)` takes it as it takes weights.",
         f"Settings that act inside the graph and are fixed: {fixed}." if fixed else "",
-        RUNNER_LINES.strip() if to == "onnx" else "",
+        RUNNER_LINES.strip() if runs_alone else "",
         "Its scores were not compared with those of the weights."
         if comparison is None
         else f"On {rows}:\n\n{comparison}",

@@ -85,6 +85,7 @@ def export_model(
         elif config.calibration is not None and precision == "int8":
             notes = ["The calibration was fitted on float32 scores; give rows to the export to fit it again."]
         place = {"to": to, "precision": precision, "decoding": fixed, "rows": check_name}
+        place["runs_alone"] = (unfinished / RUNNER).exists()
         card = exported_card(card_of(source), **place, comparison=comparison, notes=notes)
         (unfinished / "README.md").write_text(card, encoding="utf-8")
         move_finished(unfinished, folder)
