@@ -13,7 +13,7 @@ from hf_spanner.data.lines import LINE_ENDS, has_bare_return, text_lines
 from hf_spanner.data.policy import Reading
 from hf_spanner.data.schema import Problem, Row
 from hf_spanner.data.tagged import scheme_of_stream, spans_of_tags
-from hf_spanner.data.tags import is_tag
+from hf_spanner.data.tags import CONLLU_HINT, is_tag
 
 DOCUMENT_MARK = "-DOCSTART-"
 TAB_SUFFIXES = {".tsv", ".conllu", ".conllup"}
@@ -142,7 +142,8 @@ def _numbers_refused(sentences: Iterable[Sentence], path: Path, reading: Reading
     head = list(islice(sentences, NUM_NUMBERED_SENTENCES))
     if sum(len(sentence.words) for sentence in head) > 2 and all(_is_count(sentence.words) for sentence in head):
         problem = Problem("word numbers", "token_column", reading.options.token_column, "the column of the words")
-        raise ValueError(f"{path}, line {head[0].lines[0]}: {problem}; this one counts them, {head[0].words[:4]}")
+        hint = f"this one counts them, {head[0].words[:4]}; {CONLLU_HINT}"
+        raise ValueError(f"{path}, line {head[0].lines[0]}: {problem}; {hint}")
     yield from chain(head, sentences)
 
 

@@ -23,6 +23,8 @@ ROLES: dict[str, dict[str, str]] = {
 PREFIXES = "".join(sorted({prefix for roles in ROLES.values() for prefix in roles}))
 SUFFIX_TAG = re.compile(rf"(.+)([-_./|:])([{PREFIXES}])")
 OTHER_SEPARATOR = re.compile(rf"([{PREFIXES}])([_./|:])(.+)")
+MISC = re.compile(r"_$|\w+=")  # of CoNLL-U
+CONLLU_HINT = 'format="conllu" reads entities in a key of MISC'
 SCHEMES: tuple[Scheme, ...] = get_args(Scheme)  # those that can be detected
 
 
@@ -162,6 +164,8 @@ def is_tag(text: str) -> bool:
 
 def unknown_tag_hint(tag: str) -> str:
     """What to add to the message on an unknown tag that has all parts of one in another order or form."""
+    if MISC.match(tag) is not None:
+        return f"; {CONLLU_HINT}"
     if is_tag(tag):
         return "; it is a tag of another scheme, so the lines mix schemes or the one given is not theirs"
     if (match := SUFFIX_TAG.fullmatch(tag)) is not None:

@@ -166,7 +166,7 @@ def test_all_lines_with_the_sign_at_the_head_are_comments_if_asked(tmp_path, rea
 
 def test_a_column_that_counts_the_words_is_none_of_words(tmp_path, reading):
     path = written(tmp_path, "# x\n1\tAna\tB-PER\n2-3\tdes\tO\n2\tde\tO\n3\tles\tO\n\n1\tBo\tO\n", "a.conllu")
-    with pytest.raises(ValueError, match=r"a.conllu, line 2: token_column is 0 \(word numbers\); .*\['1', '2-3'"):
+    with pytest.raises(ValueError, match=r"line 2: token_column is 0 \(word numbers\); .*\['1', '2-3'.*=.conllu"):
         sentences(path, reading(on_error="drop"))
     assert sentences(written(tmp_path, "1 O\n2 O\n\n7 O\n"), reading())[0]["tokens"] == ["1", "2"]
 

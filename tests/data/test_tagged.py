@@ -72,6 +72,7 @@ def test_labels_lose_their_edge_blanks(reading):
         ("LOC_B", "its prefix stands at the end: write B-LOC"),
         ("B_LOC", '"-" must part prefix and label: write B-LOC'),
         ("M-LOC", "a tag of another scheme"),
+        ("NER=B-PER", 'format="conllu" reads'),
         ("person-actor", "scheme IO takes tags without prefix"),
         ("LOC", r"\(IOB2\); scheme IO takes tags without prefix and reads each run of one label as an entity$"),
     ],

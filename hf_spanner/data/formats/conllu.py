@@ -78,7 +78,7 @@ def _sentences(path: Path, reading: Reading) -> Iterator[Sentence]:
             if sentence.words:
                 yield sentence._replace(document=document)
             sentence = Sentence([], [], [], None, None)
-        elif not (line.startswith("#") and "\t" not in line):
+        elif not (line.startswith("#") and ("\t" not in line or "ID" in columns[:1])):
             fields = dict(zip(columns, line.split("\t"), strict=False))
             if len(line.split("\t")) != len(columns) or "FORM" not in columns:
                 allowed = f"{len(columns)} columns with tabs between, one of them FORM"

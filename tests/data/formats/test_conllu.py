@@ -5,7 +5,7 @@ import pytest
 PLUS = """# global.columns = ID FORM UPOS X:NE
 # newdoc id = d1
 # sent_id = s1
-# text = Don't leave Lake Tarn
+# text = Don't\tleave Lake Tarn
 1-2\tDon't\t_\t*
 1\tDo\tVERB\t*
 2\tn't\tADV\t*
