@@ -1,5 +1,6 @@
 """A data set for the Hub: Parquet files of its splits and a card that says what they hold."""
 
+import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -37,7 +38,7 @@ def save_dataset(
     *,
     name: str,
     license: str | None = None,
-    language: Sequence[str] = (),
+    language: str | Sequence[str] = (),
 ) -> None:
     """Write a folder that can be uploaded as a data set: a Parquet file for each split, and `README.md`, the card.
 
@@ -46,10 +47,10 @@ def save_dataset(
         folder: A folder that does not exist yet.
         name: Name of the data set on the Hub, owner/name.
         license: As the Hub writes it, such as "cc-by-4.0"; None leaves it open.
-        language: Codes of the languages, such as "en".
+        language: Code of the language, such as "en", or several.
 
     Raises:
-        ValueError: If there is no split, or the folder exists.
+        ValueError: If there is no split, or the folder exists, or a row is malformed; nothing is written.
     """
     folder = Path(folder)
     if not splits:
@@ -57,27 +58,31 @@ def save_dataset(
     if folder.exists():
         raise ValueError(f"folder {folder} exists; allowed: a new name")
     (folder / "data").mkdir(parents=True)
-    for split, given in splits.items():
-        save_rows(given, folder / "data" / f"{split}.parquet")
-    rows: dict[str, Any] = {split: load_rows(folder / "data" / f"{split}.parquet") for split in splits}
-    number = sum(map(len, rows.values()))
-    data = DatasetCardData(
-        language=list(language) or None,
-        license=license,
-        task_categories=["token-classification"],
-        task_ids=["named-entity-recognition"],
-        size_categories=[next((size for limit, size in SIZES if number < limit), LARGEST)],
-        tags=["span-ner"],
-        configs=[
-            {
-                "config_name": "default",
-                "data_files": [{"split": split, "path": f"data/{split}.parquet"} for split in rows],
-            }
-        ],
-    )
-    first = next(iter(rows))
-    body = BODY.format(title=name.rpartition("/")[2], name=name, split=first, report=data_report(rows))
-    DatasetCard(f"---\n{data.to_yaml()}\n---\n\n{body}").save(folder / "README.md")
+    try:
+        for split, given in splits.items():
+            save_rows(given, folder / "data" / f"{split}.parquet")
+        rows: dict[str, Any] = {split: load_rows(folder / "data" / f"{split}.parquet") for split in splits}
+        number = sum(map(len, rows.values()))
+        data = DatasetCardData(
+            language=[language] if isinstance(language, str) else list(language) or None,
+            license=license,
+            task_categories=["token-classification"],
+            task_ids=["named-entity-recognition"],
+            size_categories=[next((size for limit, size in SIZES if number < limit), LARGEST)],
+            tags=["span-ner"],
+            configs=[
+                {
+                    "config_name": "default",
+                    "data_files": [{"split": split, "path": f"data/{split}.parquet"} for split in rows],
+                }
+            ],
+        )
+        first = next(iter(rows))
+        body = BODY.format(title=name.rpartition("/")[2], name=name, split=first, report=data_report(rows))
+        DatasetCard(f"---\n{data.to_yaml()}\n---\n\n{body}").save(folder / "README.md")
+    except BaseException:
+        shutil.rmtree(folder)
+        raise
 
 
 def push_rows(
@@ -86,7 +91,7 @@ def push_rows(
     *,
     private: bool = True,
     license: str | None = None,
-    language: Sequence[str] = (),
+    language: str | Sequence[str] = (),
     token: str | None = None,
 ) -> str:
     """Upload rows to the Hub as a data set with a card, in one commit.

@@ -77,10 +77,10 @@ def load_rows(
     read stale. The files are removed when the process ends.
 
     Args:
-        source: A file; a folder with `train`, `validation` (`dev`) or `test` files, BRAT pairs, or a saved dataset; a
-            dataset or a list of dicts, with `tokens` and `ner_tags` (`tags`, `labels`) or `entities`, or in the form of
-            an annotation tool; several of these by the names of their splits, as a `DatasetDict`; or the name of a
-            dataset on the Hub.
+        source: A file; a folder with `train`, `validation` (`dev`) or `test` files, there or in its `data`, BRAT pairs,
+            or a saved dataset; a dataset or a list of dicts, with `tokens` and `ner_tags` (`tags`, `labels`) or
+            `entities`, or in the form of an annotation tool; several of these by the names of their splits, as a
+            `DatasetDict`; or the name of a dataset on the Hub.
         split: Which split of a folder, of a `DatasetDict` or of the Hub; None where there is only one.
         subset: Configuration of a dataset on the Hub.
         format: As in `read_rows`.
@@ -221,6 +221,8 @@ def _split_files(folder: Path, split: str | None, format: str | None) -> list[Pa
         if kind and not is_text_of_pair:
             name = SHARD.sub("", path.name.split(".")[0])
             splits.setdefault(_usual_name(name), []).append(path)
+    if not splits and (folder / "data").is_dir():
+        return _split_files(folder / "data", split, format)
     files = splits[_split_name(list(splits), split, f"path {folder}")]
     shards = [match for path in files if (match := SHARD.search(path.name.split(".")[0]))]
     if len(files) > 1 and len(shards) < len(files):

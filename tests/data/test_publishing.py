@@ -14,13 +14,13 @@ SPLITS = {"train": TRAIN, "validation": [{"tokens": ["Bo"], "entities": []}]}
 
 def test_a_folder_holds_its_splits_and_a_card_that_the_hub_reads(tmp_path):
     folder = tmp_path / "corpus"
-    save_dataset(SPLITS, folder, name="someone/corpus", license="cc-by-4.0", language=["en"])
+    save_dataset(SPLITS, folder, name="someone/corpus", license="cc-by-4.0", language="en")
     card = DatasetCard.load(folder / "README.md")
     assert card.data.task_ids == ["named-entity-recognition"]
     assert (card.data.license, card.data.language, card.data.size_categories) == ("cc-by-4.0", ["en"], ["n<1K"])
     (config,) = card.data.configs
     files = {item["split"]: folder / item["path"] for item in config["data_files"]}
-    assert list(load_rows(files["train"])) == TRAIN
+    assert list(load_rows(folder, split="train")) == list(load_rows(files["train"])) == TRAIN
     assert load_rows(files["validation"])[0]["tokens"] == ["Bo"]
     assert "entities" in card.text
     assert 'load_rows("someone/corpus", split="train")' in card.text
@@ -28,6 +28,9 @@ def test_a_folder_holds_its_splits_and_a_card_that_the_hub_reads(tmp_path):
         save_dataset(SPLITS, folder, name="x")
     with pytest.raises(ValueError, match="at least one"):
         save_dataset({}, tmp_path / "other", name="x")
+    with pytest.raises(ValueError, match="tokens"):
+        save_dataset({**SPLITS, "test": [{"tokens": 1, "entities": []}]}, tmp_path / "other", name="x")
+    assert not (tmp_path / "other").exists()
 
 
 def test_pushed_rows_are_one_commit_of_such_a_folder(monkeypatch):
