@@ -87,6 +87,8 @@ def read_decisions(path: str | Path) -> list[tuple[str, Decision]]:
     """
     decisions = []
     for number, line in text_lines(Path(path)):
+        if not line.strip():
+            continue
         place = f"{path}, line {number}"
         try:
             record = json.loads(line)

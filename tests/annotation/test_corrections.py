@@ -145,5 +145,5 @@ def test_a_line_that_is_no_decision_is_named(tmp_path: Path, line: str, message:
 
 def test_decisions_are_read_with_their_places(tmp_path: Path) -> None:
     path = tmp_path / "decisions.jsonl"
-    path.write_text("".join(json.dumps(record) + "\n" for record in RECORDS), encoding="utf-8")
+    path.write_text("".join(json.dumps(record) + "\n" for record in RECORDS) + "\n", encoding="utf-8")
     assert read_decisions(path) == [(f"{path}, line {number}", record) for number, record in enumerate(RECORDS, 1)]
