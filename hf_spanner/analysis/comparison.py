@@ -215,7 +215,8 @@ def comparison_report(result: Mapping[str, Any], names: Mapping[str, str], docum
     note = f"; {nameless:,} rows name no document and count as one each" if nameless else ""
     paired = result["paired"]
     if paired is None:
-        line = f"No bootstrap: {num_documents(documents):,} documents{note}"
+        number = num_documents(documents)
+        line = "No bootstrap: as asked for" if number > 1 else f"No bootstrap: {number:,} documents{note}"
     else:
         line = (
             f"Paired bootstrap: {paired['num_resamples']:,} resamples of {paired['num_documents']:,} documents{note}. "

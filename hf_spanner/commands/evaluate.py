@@ -134,7 +134,8 @@ def interval_line(scores: Mapping[str, Any], documents: Sequence[str | None]) ->
     nameless = sum(name is None for name in documents)
     note = f"; {nameless:,} rows name no document and count as one each" if nameless else ""
     if "intervals" not in scores:
-        return f"No intervals: {num_documents(documents):,} documents{note}"
+        number = num_documents(documents)
+        return "No intervals: as asked for" if number > 1 else f"No intervals: {number:,} documents{note}"
     intervals = scores["intervals"]
     ends = {name: [intervals[name][end] for end in ("low", "high")] for name in scores if name in intervals}
     parts = [

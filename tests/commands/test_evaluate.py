@@ -137,6 +137,8 @@ def test_one_document_has_no_intervals(
     printed = capsys.readouterr().out
     assert "No intervals: 1 documents\n" in printed
     assert "Maximum calibration error" in printed
+    program("evaluate").main([str(saved_model), str(write_jsonl("all.jsonl", rows)), "--num-resamples", "0"])
+    assert "No intervals: as asked for\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("options", [["--output", "no_such_folder/x.json"], ["--batch-size", "0"]], ids=" ".join)
