@@ -51,7 +51,8 @@ def chosen_entities(annotations: Sequence[Annotation], place: str, reading: Read
         taken = annotations[0]
         if any(_spans(annotation) != _spans(taken) for annotation in annotations):
             names = [annotation.names[0] for annotation in annotations]
-            reading.refuse_row(place, Problem("annotators", "annotators", names, CHOICES))
+            allowed = CHOICES if choice is None else "predictions that agree"
+            reading.refuse_row(place, Problem("annotators", "annotators", names, allowed))
             return None
     for annotation in annotations:
         if annotation is not taken:

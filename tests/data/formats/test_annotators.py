@@ -30,6 +30,8 @@ def test_annotations_that_agree_are_one(reading):
 def test_annotations_that_differ_are_refused_or_dropped_without_a_choice(reading):
     with pytest.raises(ValueError, match=r"annotators is \['a', 'b'\].*first"):
         chosen_entities([A, B], "f", reading())
+    with pytest.raises(ValueError, match="allowed: predictions that agree"):
+        chosen_entities([A, B], "f", reading(annotator="predictions"))
     lenient = reading(on_error="drop")
     assert chosen_entities([A, B], "f", lenient) is None
     assert (lenient.report.num_dropped_rows, lenient.report.counts) == (1, {"dropped, annotators": 1})
