@@ -44,6 +44,8 @@ def save_rows(
         raise ValueError(f"format of path {path} is {name!r}, allowed for writing: {allowed}, given or by suffix")
     if path.exists():
         raise ValueError(f"path {path} exists; allowed: a new name")
+    if path.suffix == ".gz" and name in ("parquet", "spacy"):
+        raise ValueError(f"path {path} ends with .gz; allowed for {name}: another name")
     report = ReadReport() if report is None else report
     unfinished = path.with_name(f".unfinished-{path.name}")
     try:

@@ -28,6 +28,8 @@ def test_what_exists_is_not_overwritten_and_a_failure_leaves_nothing(tmp_path):
     with pytest.raises(ValueError, match="row 1"):
         save_rows([*ROWS, {"tokens": None, "entities": []}], path)
     assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ValueError, match="ends with .gz"):
+        save_rows(ROWS, tmp_path / "a.spacy.gz")
     save_rows(ROWS, path)
     with pytest.raises(ValueError, match="exists; allowed: a new name"):
         save_rows(ROWS, path)
