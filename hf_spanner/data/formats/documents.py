@@ -103,13 +103,13 @@ def write_columns(rows: Iterable[Row], path: Path, writing: Writing) -> None:
     with open_output(path) as file:
         for number, row in enumerate(writing.counted(rows)):
             name, words = row_name(row, number), row["tokens"]
-            left_out(row, writing, name)
             bad = [word for word in words if not word or unwritable.search(word) or word == DOCUMENT_MARK]
             if bad:
                 writing.refuse(name, Problem("word", "tokens", bad[0], "words without blanks that are no mark"))
                 writing.report.num_rows -= 1
                 writing.report.num_entities -= len(row["entities"])
                 continue
+            left_out(row, writing, name)
             if row.get("document") != document:
                 document = row.get("document")
                 file.write(f"{DOCUMENT_MARK}{separator}O\n\n")

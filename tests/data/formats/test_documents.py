@@ -84,11 +84,11 @@ def test_columns_refuse_or_count_what_they_cannot_hold(tmp_path):
         with pytest.raises(ValueError, match=rf"\({reason}\)"):
             save_rows([bad], tmp_path / "a.conll")
     report = ReadReport()
-    save_rows([ROWS[0], blank, row("b")], tmp_path / "a.conll", on_error="drop", report=report)
+    save_rows([ROWS[0], blank, row(""), row("b")], tmp_path / "a.conll", on_error="drop", report=report)
     rows = list(read_rows(tmp_path / "a.conll"))
     assert [item["entities"] for item in rows] == [ROWS[0]["entities"][:1], []]
     assert (report.num_rows, report.num_entities) == (2, 1)
-    assert report.counts == {"dropped, overlap": 1, "dropped, word": 1}
+    assert report.counts == {"dropped, overlap": 1, "dropped, word": 2}
     save_rows([blank], tmp_path / "a.tsv")
     assert next(read_rows(tmp_path / "a.tsv"))["tokens"] == ["New York"]
 
