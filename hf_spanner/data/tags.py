@@ -110,6 +110,8 @@ def spans_to_tags(spans: Iterable[TagSpan], num_words: int, *, scheme: str) -> l
         if scheme == IO:
             if touches:
                 raise ValueError(f"spans {previous} and {span} touch with one label, which {IO} cannot write")
+            if split_tag(label, IO) != ("further", label):
+                raise ValueError(f"span is {span}, allowed in {IO}: a label that is no tag")
             tags[start:end] = [label] * (end - start)
             previous = span
             continue

@@ -124,6 +124,8 @@ def test_without_prefixes_tags_of_other_schemes_and_touching_entities_are_refuse
     assert spans_to_tags([(0, 1, "X"), (1, 2, "Y")], 2, scheme=IO) == ["X", "Y"]
     with pytest.raises(ValueError, match="touch with one label, which IO cannot write"):
         spans_to_tags([(0, 1, "X"), (1, 2, "X")], 2, scheme=IO)
+    with pytest.raises(ValueError, match="a label that is no tag"):
+        spans_to_tags([(0, 1, "O")], 1, scheme=IO)
 
 
 def test_a_scheme_without_prefixes_is_never_detected():
