@@ -1,6 +1,5 @@
 """BRAT standoff: a text file and its annotation file, or a folder of such pairs."""
 
-import codecs
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,11 +60,18 @@ def _document_rows(annotation: Path, folder: Path, reading: Reading) -> Iterator
             raise ValueError(f"path {file} leads to {target}; allowed: files inside {folder}")
         if not target.is_file():
             raise ValueError(f"path {file} does not exist; allowed: pairs of .txt and .ann files")
-    text = decoded(text_file.read_bytes().removeprefix(codecs.BOM_UTF8), str(text_file))
+    text = decoded(text_file.read_bytes(), str(text_file))
     document = annotation.relative_to(folder).with_suffix("").as_posix()
     entities = list(_text_bounds(annotation, reading))
+    texts = (text.removeprefix("\ufeff"), text)  # BRAT itself counts a byte order mark
+    text = next((text for text in texts if all(_fits(entity, text) for entity in entities)), texts[0])
     annotated = AnnotatedText(str(annotation), text, entities, document=document, parts=lines_of(text))
     yield from text_rows(annotated, reading)
+
+
+def _fits(entity: TextEntity, text: str) -> bool:
+    """Whether the offsets of an entity show its surface."""
+    return " ".join(text[start:end] for start, end in entity.fragments).split() == entity.surface.split()
 
 
 def _text_bounds(annotation: Path, reading: Reading) -> Iterator[TextEntity]:

@@ -40,6 +40,11 @@ def test_a_folder_is_read_in_order_with_its_subfolders(tmp_path, reading):
     assert strict.report.counts == {"dropped, text without an .ann file": 1}
 
 
+def test_a_byte_order_mark_that_offsets_count_is_kept(tmp_path, reading):
+    path = pair(tmp_path, "\ufeffAna met Bo", "T1\tPER 9 11\tBo\n")
+    assert surfaces(brat_rows(path, reading())) == [("PER", "Bo")]
+
+
 @pytest.mark.parametrize(
     ("annotation", "reason"),
     [
