@@ -29,8 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     read, written = ReadReport(), ReadReport()
     labels: set[str] = set()
     with reports_said_once():
-        hyphens = {"split_hyphens": True} if given.split_hyphens else {}
-        rows = source_rows(given.source, given_reading(given) | hyphens, read)
+        rows = source_rows(given.source, given_reading(given) | {"split_hyphens": given.split_hyphens}, read)
         save_rows(
             seen_labels(rows, labels),
             given.output,
