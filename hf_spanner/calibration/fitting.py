@@ -58,6 +58,7 @@ def fitted_calibration(
     fitted_on: Mapping[str, Any],
     per_label: bool = False,
     min_predictions: int = MIN_PREDICTIONS,
+    weights: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """Value for the configuration's `calibration`.
 
@@ -69,6 +70,7 @@ def fitted_calibration(
             promises were tested on others.
         per_label: Fit also a map for each label; a label with too few predictions takes the map of all.
         min_predictions: Fewest predictions that a map is fitted on, at least 1.
+        weights: (n,) how much each prediction counts, all positive, as `shift_weights` gives them; 1 if left out.
 
     Returns:
         Plain values, as `CalibrationRule` admits them.
@@ -82,24 +84,29 @@ def fitted_calibration(
         raise ValueError(f"min_predictions must be at least 1, got {min_predictions}")
     if len(predictions.scores) < min_predictions:
         raise ValueError(f"predictions must be at least {min_predictions} to fit a map, got {len(predictions.scores)}")
-    fit = FITS[kind]
+    columns = (
+        predictions.scores,
+        predictions.correct,
+        np.ones(len(predictions.scores)) if weights is None else weights,
+    )
     names, counts = np.unique(predictions.labels, return_counts=True)
     fitted = names[counts >= min_predictions] if per_label else names[:0]
-    label_predictions = {str(name): predictions.where(predictions.labels == name) for name in fitted}
+    masks = {str(name): predictions.labels == name for name in fitted}
     return {
         "kind": kind,
-        "all": fit(predictions.scores, predictions.correct),
-        "per_label": {name: fit(chosen.scores, chosen.correct) for name, chosen in label_predictions.items()},
+        "all": FITS[kind](*columns),
+        "per_label": {name: FITS[kind](*(column[mask] for column in columns)) for name, mask in masks.items()},
         "fitted_on": dict(fitted_on),
     }
 
 
-def fitted_temperature(scores: np.ndarray, correct: np.ndarray) -> dict[str, Any]:
+def fitted_temperature(scores: np.ndarray, correct: np.ndarray, weights: np.ndarray) -> dict[str, Any]:
     """Temperature of the least log loss, within [0.05, 20]; Guo et al. 2017, section 4.2.
 
     Args:
         scores: (n,) raw scores in [0, 1].
         correct: (n,) bool.
+        weights: (n,) positive; 2 is as good as the same prediction twice.
 
     Returns:
         {"temperature": T}.
@@ -107,12 +114,14 @@ def fitted_temperature(scores: np.ndarray, correct: np.ndarray) -> dict[str, Any
     log_odds = _log_odds(scores)
     bounds = np.log(TEMPERATURES)
     optimum = minimize_scalar(
-        lambda log_temperature: _log_loss(log_odds / np.exp(log_temperature), correct), bounds=bounds, method="bounded"
+        lambda log_temperature: _log_loss(log_odds / np.exp(log_temperature), correct, weights),
+        bounds=bounds,
+        method="bounded",
     )
     return {"temperature": float(np.exp(optimum.x))}
 
 
-def fitted_platt(scores: np.ndarray, correct: np.ndarray) -> dict[str, Any]:
+def fitted_platt(scores: np.ndarray, correct: np.ndarray, weights: np.ndarray) -> dict[str, Any]:
     """Slope and intercept of the least log loss against targets a little inside of 0 and 1; Platt 1999, section 2.2.
 
     Right counts as (n_right + 1) / (n_right + 2), wrong as 1 / (n_wrong + 2), so that separable scores have an optimum.
@@ -121,25 +130,26 @@ def fitted_platt(scores: np.ndarray, correct: np.ndarray) -> dict[str, Any]:
     Args:
         scores: (n,) raw scores in [0, 1].
         correct: (n,) bool.
+        weights: (n,) positive; 2 is as good as the same prediction twice.
 
     Returns:
         {"slope": a, "intercept": b}.
     """
     log_odds = _log_odds(scores)
-    num_right = int(correct.sum())
-    targets = np.where(correct, (num_right + 1) / (num_right + 2), 1 / (len(correct) - num_right + 2))
+    num_right, num_wrong = weights[correct].sum(), weights[~correct].sum()
+    targets = np.where(correct, (num_right + 1) / (num_right + 2), 1 / (num_wrong + 2))
 
     def loss(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         logits = parameters[0] * log_odds + parameters[1]
-        errors = expit(logits) - targets
-        return _log_loss(logits, targets), np.array([np.mean(errors * log_odds), np.mean(errors)])
+        errors = (expit(logits) - targets) * weights / weights.sum()
+        return _log_loss(logits, targets, weights), np.array([np.sum(errors * log_odds), np.sum(errors)])
 
     optimum = minimize(loss, x0=(1.0, 0.0), jac=True, bounds=(SLOPES, INTERCEPTS), method="L-BFGS-B")
     slope, intercept = optimum.x.tolist()
     return {"slope": slope, "intercept": intercept}
 
 
-def fitted_isotonic(scores: np.ndarray, correct: np.ndarray) -> dict[str, Any]:
+def fitted_isotonic(scores: np.ndarray, correct: np.ndarray, weights: np.ndarray) -> dict[str, Any]:
     """Rising step values of least squared error, as the first and last point of each step.
 
     Pool-adjacent-violators by scipy; Zadrozny and Elkan 2002. Equal scores are pooled first.
@@ -147,12 +157,14 @@ def fitted_isotonic(scores: np.ndarray, correct: np.ndarray) -> dict[str, Any]:
     Args:
         scores: (n,) raw scores in [0, 1].
         correct: (n,) bool.
+        weights: (n,) positive; 2 is as good as the same prediction twice.
 
     Returns:
         {"scores": strictly rising, "probabilities": rising, equally long}.
     """
-    points, places, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    shares = np.bincount(places, weights=correct) / counts
+    points, places = np.unique(scores, return_inverse=True)
+    counts = np.bincount(places, weights=weights)
+    shares = np.bincount(places, weights=correct * weights) / counts
     steps = isotonic_regression(shares, weights=counts)
     firsts, lasts = steps.blocks[:-1], steps.blocks[1:] - 1
     kept = np.unique(np.concatenate([firsts, lasts]))
@@ -204,6 +216,6 @@ def _log_odds(scores: np.ndarray) -> np.ndarray:
     return logit(np.clip(scores, SMALLEST_SCORE, 1.0 - SMALLEST_SCORE))
 
 
-def _log_loss(logits: np.ndarray, targets: np.ndarray) -> float:
-    """Mean of -(y log p + (1 - y) log(1 - p)) with p = sigmoid(logits)."""
-    return float(np.mean(np.logaddexp(0.0, logits) - targets * logits))
+def _log_loss(logits: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> float:
+    """Weighted mean of -(y log p + (1 - y) log(1 - p)) with p = sigmoid(logits)."""
+    return float(np.average(np.logaddexp(0.0, logits) - targets * logits, weights=weights))

@@ -5,6 +5,9 @@ hf-spanner calibrate MODEL DATA --kind platt --output FOLDER
 With --precision .9 .95 (or --recall) the map is fitted on a random half of the documents, and the other half tests
 which thresholds can be promised to keep that precision; the pipeline takes them by min_precision=0.95.
 
+With --texts (like those to come, without annotations) and --train (what the model was trained on) each prediction on
+DATA counts as often as those texts have predictions like it: of words that training named so, otherwise, or not at all.
+
 DATA must be rows that the model was not trained on; `hf-spanner evaluate` refuses to score the result on the same rows.
 """
 
@@ -15,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tqdm import tqdm
 
+from hf_spanner import load_rows
 from hf_spanner.calibration.fitting import (
     MIN_PREDICTIONS,
     fit_source,
@@ -23,6 +28,7 @@ from hf_spanner.calibration.fitting import (
     scored_predictions,
 )
 from hf_spanner.calibration.promises import found_gold, halves, threshold_promises
+from hf_spanner.calibration.shift import KINDS, shift_weights, surface_kinds
 from hf_spanner.commands.judging import judged_model, predicted_and_gold
 from hf_spanner.commands.options import (
     add_reader_options,
@@ -32,9 +38,14 @@ from hf_spanner.commands.options import (
     data_name,
     given_reading,
     rate,
+    shared_reading,
     trust_encoders,
 )
+from hf_spanner.commands.predict import input_records, unlabelled_row
 from hf_spanner.core.calibration import PARAMETERS, PROMISES
+from hf_spanner.core.pipeline_span_ner import SpanNERPipeline
+from hf_spanner.core.spans import EntityLists
+from hf_spanner.data.predicted import predicted_entities
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -49,13 +60,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         model.config.threshold = 0.0
     predicted, gold = predicted_and_gold(ner, rows, {}, given.batch_size)
     predictions = scored_predictions(kept(predicted, is_fitted), kept(gold, is_fitted))
+    name, weights = data_name(given.data, given.split), None
+    if given.texts is not None:
+        name += f", weighted for {data_name(given.texts, None)}"
+        weights = text_weights(ner, predicted, rows, given)
     calibration = fitted_calibration(
         given.kind,
         predictions,
         # the fingerprint is that of all rows: those that test the promises flatter too
-        fitted_on=fit_source(data_name(given.data, given.split), rows) | {"num_rows": int(is_fitted.sum())},
+        fitted_on=fit_source(name, rows) | {"num_rows": int(is_fitted.sum())},
         per_label=given.per_label,
         min_predictions=given.min_predictions,
+        weights=weights,
     )
     if given.precision or given.recall:
         calibration["promises"] = threshold_promises(
@@ -73,6 +89,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ner.tokenizer.save_pretrained(given.output)
     print(report(calibration, len(predictions.scores)))
     print(f"model with this map: {given.output}")
+
+
+def text_weights(ner: SpanNERPipeline, predicted: EntityLists, rows: Any, given: argparse.Namespace) -> np.ndarray:
+    """Weights of the predictions on held-out rows, by those on the texts to come and by what training named."""
+    split = {"split_hyphens": ner.model.config.split_hyphens}
+    reading = shared_reading(given) | split
+    texts = [unlabelled_row(record, **split) for record in input_records(given.texts, reading, is_shared=True)]
+    training_rows: Any = load_rows(given.train, **reading)
+    answers = predicted_entities(ner, texts, given.batch_size)
+    found = list(tqdm(answers, total=len(texts), unit=" texts"))
+    kinds, coming = (
+        surface_kinds(spans, [row["tokens"] for row in source], training_rows)
+        for spans, source in ((predicted, rows), (found, texts))
+    )
+    if len(coming) < given.min_predictions:
+        raise ValueError(f"{given.texts}: predictions must be at least {given.min_predictions}, got {len(coming)}")
+    for place, kind in enumerate(KINDS):
+        shares = [f"{np.mean(side == place):.1%}" for side in (kinds, coming)]
+        print(f"{kind} in training: {shares[0]} of the predictions on {given.data}, {shares[1]} on {given.texts}")
+    return shift_weights(kinds, coming)
 
 
 def kept(items: Sequence, is_kept: np.ndarray) -> list:
@@ -95,6 +131,8 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--precision", type=rate, nargs="+", default=[], help="promise thresholds for these, e.g. .9 .95"
     )
     parser.add_argument("--recall", type=rate, nargs="+", default=[], help="the same for recall")
+    parser.add_argument("--texts", help="texts like those to come, as hf-spanner predict takes them; needs --train")
+    parser.add_argument("--train", help="the rows that the model was trained on; needs --texts")
     parser.add_argument("--delta", type=rate, default=0.05, help="accepted probability that a promise is broken")
     parser.add_argument(
         "--seed", type=int, default=0, help="seed of the halves, one for the map and one for the promises"
@@ -102,7 +140,12 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--batch-size", type=at_least_one, default=32)
     add_reader_options(parser)
     add_trust_option(parser)
-    return parser.parse_args(arguments)
+    given = parser.parse_args(arguments)
+    if (given.texts is None) != (given.train is None):
+        parser.error("--texts and --train need each other")
+    if given.texts is not None and (given.precision or given.recall):
+        parser.error("--texts goes without --precision and --recall: promises hold for rows like DATA")
+    return given
 
 
 def report(calibration: Mapping[str, Any], num_predictions: int) -> str:

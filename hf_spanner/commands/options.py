@@ -83,6 +83,11 @@ def given_reading(given: argparse.Namespace) -> dict[str, Any]:
     return {name: vars(given)[name] for name in READER_HELP if vars(given)[name] is not None}
 
 
+def shared_reading(given: argparse.Namespace) -> dict[str, Any]:
+    """The choices of the reader that hold for a second source too: all but format, split and subset."""
+    return {name: value for name, value in given_reading(given).items() if name not in ("format", "split", "subset")}
+
+
 def add_judging_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of `judged_model`: leave the calibration out, or judge it where it was fitted."""
     parser.add_argument("--raw", action="store_true", help="raw scores: leave a model's calibration out")

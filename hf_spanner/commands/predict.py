@@ -39,10 +39,12 @@ from hf_spanner.commands.options import (
     trust_encoders,
 )
 from hf_spanner.core.pipeline_span_ner import buffers
+from hf_spanner.core.words import split_words
 from hf_spanner.data.answers import Record, answered_records, record_problem
 from hf_spanner.data.formats.table import SUFFIX_FORMATS as ROW_SUFFIXES
 from hf_spanner.data.jsonl import json_records
 from hf_spanner.data.lines import decoded, text_lines
+from hf_spanner.data.offsets import offsets_of_words
 from hf_spanner.data.policy import Reading, ReadOptions, ReadReport
 from hf_spanner.data.readers import load_rows
 from hf_spanner.integrations.ray_data import predict_folder
@@ -167,6 +169,16 @@ def input_records(source: str, reading: Mapping[str, Any], *, is_shared: bool = 
         if (problem := record_problem(record)) is not None:
             raise ValueError(f"{place}: {problem}")
         yield record
+
+
+def unlabelled_row(record: Mapping[str, Any], *, split_hyphens: bool) -> dict[str, Any]:
+    """A record with its words; a text without them is split as the model splits it. The text is kept."""
+    row = {name: record[name] for name in ("id", "document") if record.get(name) is not None}
+    if "text" not in record:
+        return {**row, "tokens": list(record["tokens"])}
+    text, words = record["text"], record.get("tokens")
+    offsets = split_words(text, split_hyphens=split_hyphens) if words is None else offsets_of_words(text, words) or []
+    return {**row, "tokens": [text[start:end] for start, end in offsets], "text": text, "offsets": offsets}
 
 
 def row_records(source: str, reading: Mapping[str, Any]) -> Iterator[Record]:

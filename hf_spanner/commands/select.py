@@ -11,7 +11,7 @@ be calibrated (`hf-spanner calibrate`). With --documents whole documents are cho
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -29,12 +29,11 @@ from hf_spanner.commands.options import (
     at_least_one,
     command_parser,
     given_reading,
+    shared_reading,
     trust_encoders,
     write_tasks,
 )
-from hf_spanner.commands.predict import input_records
-from hf_spanner.core.words import split_words
-from hf_spanner.data.offsets import offsets_of_words
+from hf_spanner.commands.predict import input_records, unlabelled_row
 from hf_spanner.data.predicted import predicted_entities
 from hf_spanner.training.whole_files import write_whole
 
@@ -51,8 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     reading, has_labelled = given_reading(given) | split, given.labelled is not None
     records = chain.from_iterable(input_records(source, reading, is_shared=has_labelled) for source in given.files)
     rows = [unlabelled_row(record, **split) for record in records]
-    shared = {name: value for name, value in reading.items() if name not in ("format", "split", "subset")}
-    labelled: Any = load_rows(given.labelled, **shared) if has_labelled else ()
+    labelled: Any = load_rows(given.labelled, **shared_reading(given), **split) if has_labelled else ()
     with_alternatives = has_alternatives(config) and isinstance(ner.model, SpanNERModel)
     answers = predicted_entities(ner, rows, given.batch_size, ner.model.decoding({"threshold": 0.0}))
     predictions = list(tqdm(answers, total=len(rows), unit=" texts", file=sys.stderr))
@@ -94,13 +92,3 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     add_reader_options(parser)
     add_trust_option(parser)
     return parser.parse_intermixed_args(arguments)
-
-
-def unlabelled_row(record: Mapping[str, Any], *, split_hyphens: bool) -> dict[str, Any]:
-    """A record with its words; a text without them is split as the model splits it. The text is kept."""
-    row = {name: record[name] for name in ("id", "document") if record.get(name) is not None}
-    if "text" not in record:
-        return {**row, "tokens": list(record["tokens"])}
-    text, words = record["text"], record.get("tokens")
-    offsets = split_words(text, split_hyphens=split_hyphens) if words is None else offsets_of_words(text, words) or []
-    return {**row, "tokens": [text[start:end] for start, end in offsets], "text": text, "offsets": offsets}

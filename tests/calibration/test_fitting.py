@@ -52,13 +52,13 @@ def joined(*parts: ScoredPredictions) -> ScoredPredictions:
 def test_temperature_worked_by_hand() -> None:
     """Scores of 0.9 are right in 3 of 4 cases, so the best map gives 3 / 4; then ln 9 / T = ln 3 and T = 2."""
     scores, correct = np.full(4, 0.9), np.array([True, True, False, True])
-    assert fitted_temperature(scores, correct)["temperature"] == pytest.approx(2.0, abs=1e-3)
+    assert fitted_temperature(scores, correct, np.ones(4))["temperature"] == pytest.approx(2.0, abs=1e-3)
 
 
 def test_temperature_stays_within_its_range_where_no_optimum_exists() -> None:
     right, wrong = np.ones(5, dtype=bool), np.zeros(5, dtype=bool)
-    assert 0.05 <= fitted_temperature(np.full(5, 0.9), right)["temperature"] < 0.1
-    assert fitted_temperature(np.full(5, 0.9), wrong)["temperature"] == pytest.approx(20, rel=0.01)
+    assert 0.05 <= fitted_temperature(np.full(5, 0.9), right, np.ones(5))["temperature"] < 0.1
+    assert fitted_temperature(np.full(5, 0.9), wrong, np.ones(5))["temperature"] == pytest.approx(20, rel=0.01)
 
 
 def test_platt_worked_by_hand() -> None:
@@ -69,22 +69,22 @@ def test_platt_worked_by_hand() -> None:
     """
     scores = np.repeat([0.8, 0.2], 8)
     correct = np.tile(np.arange(8) < 6, 2) ^ np.repeat([False, True], 8)
-    fitted = fitted_platt(scores, correct)
+    fitted = fitted_platt(scores, correct, np.ones(16))
     assert fitted["slope"] == pytest.approx(logit(0.7) / logit(0.8), abs=1e-4)
     assert fitted["intercept"] == pytest.approx(0.0, abs=1e-4)
 
 
 def test_known_lines_are_found_again() -> None:
     scores, correct = drawn(0.5, 0.7)
-    fitted = fitted_platt(scores, correct)
+    fitted = fitted_platt(scores, correct, np.ones(20_000))
     assert fitted == {"slope": pytest.approx(0.5, abs=0.05), "intercept": pytest.approx(0.7, abs=0.05)}
     scores, correct = drawn(0.4, 0.0)
-    assert fitted_temperature(scores, correct)["temperature"] == pytest.approx(2.5, abs=0.15)
+    assert fitted_temperature(scores, correct, np.ones(20_000))["temperature"] == pytest.approx(2.5, abs=0.15)
 
 
 def test_isotonic_worked_by_hand() -> None:
     """Rising scores have the shares 0, 1, 0 and 1, and the middle two are pooled to 1 / 2."""
-    fitted = fitted_isotonic(np.array([0.1, 0.2, 0.3, 0.4]), np.array([False, True, False, True]))
+    fitted = fitted_isotonic(np.array([0.1, 0.2, 0.3, 0.4]), np.array([False, True, False, True]), np.ones(4))
     assert fitted == {"scores": [0.1, 0.2, 0.3, 0.4], "probabilities": [0.0, 0.5, 0.5, 1.0]}
 
 
@@ -93,7 +93,7 @@ def test_isotonic_is_the_min_max_formula(pairs: list[tuple[float, bool]]) -> Non
     """For each start up to a score take the smallest mean over all later ends; the largest of these is the value."""
     scores, correct = arrays(pairs)
     points = np.unique(scores)
-    fitted = fitted_isotonic(scores, correct)
+    fitted = fitted_isotonic(scores, correct, np.ones(len(scores)))
     for point in points:
         expected = max(
             min(correct[(scores >= low) & (scores <= high)].mean() for high in points[points >= point])
@@ -115,9 +115,27 @@ def test_every_fit_is_a_map_that_the_configuration_takes(kind: str, pairs: list[
 
 
 @pytest.mark.parametrize("kind", FITS)
+@given(pairs=PAIRS, data=st.data())
+def test_a_weight_is_as_good_as_so_many_equal_predictions(
+    kind: str, pairs: list[tuple[float, bool]], data: st.DataObject
+) -> None:
+    scores, correct = arrays(pairs)
+    counts = np.array(data.draw(st.lists(st.integers(1, 4), min_size=len(pairs), max_size=len(pairs))))
+    once = ScoredPredictions(scores, correct, np.full(len(scores), "A"))
+    often = ScoredPredictions(*(np.repeat(column, counts) for column in once))
+    options = {"fitted_on": SOURCE, "per_label": True, "min_predictions": 1}
+    weighted = fitted_calibration(kind, once, weights=counts.astype(float), **options)
+    repeated = fitted_calibration(kind, often, **options)
+    assert weighted["per_label"] == {"A": weighted["all"]}
+    for score in (0.05, 0.3, 0.5, 0.95):
+        values = [calibrated_score(score, side["all"]) for side in (weighted, repeated)]
+        assert values[0] == pytest.approx(values[1], abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", FITS)
 def test_the_calibration_error_falls_on_other_draws(kind: str) -> None:
     scores, correct = drawn(0.4, 0.0)
-    fitted = FITS[kind](scores[:10_000], correct[:10_000])
+    fitted = FITS[kind](scores[:10_000], correct[:10_000], np.ones(10_000))
     calibrated = [calibrated_score(score, fitted) for score in scores[10_000:].tolist()]
     before = calibration_error(scores[10_000:].tolist(), correct[10_000:].tolist())["ece"]
     after = calibration_error(calibrated, correct[10_000:].tolist())["ece"]

@@ -137,6 +137,44 @@ def test_a_calibrated_model_is_calibrated_anew_from_its_raw_scores(
     assert "threshold 0.9 belonged to other scores" in capsys.readouterr().out
 
 
+def test_texts_to_come_weigh_the_predictions(
+    calibrated: Run, rows: list, write_jsonl: Callable, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    """Texts that training had hold fewer new surfaces; texts of the held-out rows themselves change nothing."""
+    train, texts = str(write_jsonl("train.jsonl", rows[:2])), tmp_path / "texts.txt"
+    plain = AutoConfig.from_pretrained(calibrated("--kind", "platt")).calibration
+    texts.write_text("".join(" ".join(row["tokens"]) + "\n" for row in rows), encoding="utf-8")
+    same = AutoConfig.from_pretrained(calibrated("--texts", str(texts), "--train", train)).calibration
+    assert same["fitted_on"] == plain["fitted_on"] | {"name": "rows.jsonl, weighted for texts.txt"}
+    assert same["all"] == pytest.approx(plain["all"], rel=1e-3)
+    texts.write_text("".join(" ".join(row["tokens"]) + "\n" for row in rows[:2]), encoding="utf-8")
+    capsys.readouterr()
+    other = AutoConfig.from_pretrained(calibrated("--texts", str(texts), "--train", train)).calibration
+    shares = re.findall(r"(new|other label|same label) in training: (\S+)% of .*, (\S+)% on ", capsys.readouterr().out)
+    assert [kind for kind, *_ in shares] == ["new", "other label", "same label"]
+    assert float(shares[0][1]) > float(shares[0][2])
+    assert other["all"] != pytest.approx(plain["all"], rel=1e-3)
+    texts.write_text("A\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"texts.txt: predictions must be at least 5, got \d"):
+        calibrated("--texts", str(texts), "--train", train)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--texts", "new.txt"], "--texts and --train need each other"),
+        (["--train", "train.jsonl"], "--texts and --train need each other"),
+        (["--texts", "new.txt", "--train", "train.jsonl", "--recall", ".9"], "promises hold for rows like DATA"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused_before_work(
+    program: Callable, options: list[str], message: str, capsys: pytest.CaptureFixture
+) -> None:
+    with pytest.raises(SystemExit):
+        program("calibrate").main(["no_model", "no_data", "--output", "no_folder", *options])
+    assert message in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
