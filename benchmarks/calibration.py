@@ -7,6 +7,10 @@ too, as the run of the same name with `-dev`; and the mean over random halves of
 and judged on the other, which makes both alike; "crossed" judges both halves at once, each calibrated by the other's
 map. The floor is the error that scores of this spread would show if they were true probabilities: so many predictions
 cannot show less. Thresholds are laid and tested as `hf-spanner calibrate` does, within one half, judged on the other.
+
+With `--data data` the rows of `data/CORPUS/SPLIT.jsonl` are set beside runs on all of them: "weighted" is the error of
+maps that are fitted as by `hf-spanner calibrate --texts` with the words of the test rows; and by how much Platt's map
+of dev is too sure on test comes with a standard error over documents, as the rows of one go together.
 """
 
 import argparse
@@ -20,6 +24,7 @@ import numpy as np
 from kept_runs import kept_runs
 from scipy.stats import binom
 
+from hf_spanner import load_rows
 from hf_spanner.analysis.comparison import read_predictions
 from hf_spanner.calibration.fitting import (
     MIN_PREDICTIONS,
@@ -28,6 +33,7 @@ from hf_spanner.calibration.fitting import (
     scored_predictions,
 )
 from hf_spanner.calibration.promises import found_gold, halves, threshold_promises
+from hf_spanner.calibration.shift import shift_weights, surface_kinds
 from hf_spanner.core.calibration import PARAMETERS, calibrated_score
 from hf_spanner.metrics.span_ner.reliability import calibration_error
 
@@ -58,6 +64,7 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--precision", nargs="*", type=float, default=[0.9, 0.95])
     parser.add_argument("--delta", type=float, default=0.05)
+    parser.add_argument("--data", type=Path, help="folder with the rows of each corpus")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     results = {}
@@ -72,6 +79,9 @@ def main() -> None:
             for target in arguments.precision
         }
         results[name] = {"errors": errors, "promises": promises}
+        if dev is not None and arguments.data is not None:
+            folder = arguments.data / Path(run.partition("#")[0]).stem
+            results[name]["errors"] |= errors_with_words(dev, test, folder)
         print(f"\n{name}: {len(test.gold)} rows, {len(test.scored().scores)} predictions")
         print("  " + ", ".join(f"{kind} {value:.3f}" for kind, value in errors.items()))
         for target, target_results in promises.items():
@@ -102,6 +112,24 @@ def calibration_errors(dev: Rows | None, test: Rows, num_splits: int) -> dict[st
                 exact = [side._replace(correct=truth) for side, truth in zip(calibrated, truths, strict=True)]
                 add_errors(split_errors, "floor", exact)
     return errors | {name: float(np.mean(values)) for name, values in split_errors.items()}
+
+
+def errors_with_words(dev: Rows, test: Rows, folder: Path) -> dict[str, float]:
+    """Error of the maps from development rows weighted by surfaces, and what documents say of Platt's."""
+    rows: dict[str, Any] = {split: load_rows(folder / f"{split}.jsonl") for split in ("train", "dev", "test")}
+    kinds = []
+    for split, judged in (("dev", dev), ("test", test)):
+        if list(rows[split]["entities"]) != judged.gold:
+            raise ValueError(f"{folder}/{split}.jsonl must hold the rows of the run, got others")
+        kinds.append(surface_kinds(judged.predicted, rows[split]["tokens"], rows["train"]))
+    weights, raw = shift_weights(*kinds), test.scored()
+    errors = {f"{kind} weighted": error(mapped(fitted(kind, dev, weights), raw)) for kind in PARAMETERS}
+    documents = np.repeat(list(rows["test"]["document"]), [len(entities) for entities in test.predicted])
+    scored = mapped(fitted("platt", dev), raw)
+    places, excess = np.unique(documents, return_inverse=True)[1], scored.scores - scored.correct
+    residuals = np.bincount(places, weights=excess - excess.mean())
+    standard_error = np.sqrt(np.sum(residuals**2)) / len(excess)
+    return errors | {"platt too sure by": float(excess.mean()), "standard error": float(standard_error)}
 
 
 def add_errors(errors: dict[str, list[float]], name: str, sides: Sequence[ScoredPredictions]) -> None:
@@ -181,9 +209,9 @@ def half(rows: Rows, seed: int) -> np.ndarray:
     return halves([{}] * len(rows.gold), seed)
 
 
-def fitted(kind: str, rows: Rows) -> Mapping[str, Any]:
+def fitted(kind: str, rows: Rows, weights: np.ndarray | None = None) -> Mapping[str, Any]:
     """The map of one kind for all labels."""
-    return fitted_calibration(kind, rows.scored(), fitted_on=SOURCE)
+    return fitted_calibration(kind, rows.scored(), fitted_on=SOURCE, weights=weights)
 
 
 def mapped(calibration: Mapping[str, Any], predictions: ScoredPredictions) -> ScoredPredictions:
