@@ -111,26 +111,21 @@ class SpanNERConfig(CheckedFields, PreTrainedConfig):
         except StrictDataclassError as error:  # of the encoder: the fields here have rules of their own
             raise ValueError(f"encoder_config: {' '.join(str(error).split())}") from error
         self._check_version()
-        label2id = {label: index for index, label in cast(dict[int, str], self.id2label).items()}
-        if has_label2id and self.label2id != label2id:
-            raise ValueError(f"label2id must be the inverse of id2label, {label2id!r:.200}, got {self.label2id!r:.200}")
-        self.label2id = label2id
+        if not has_label2id:
+            self.label2id = self._inverse_labels()
         encoder = self.encoder_config
         if encoder.name_or_path.startswith((".", "/", "~")):
             encoder.name_or_path = ""
         self._check_encoder()
         self.pad_token_id = vars(encoder).get("pad_token_id")
-        if self.window_size is None:
-            self.window_size = self.encoder_capacity()
-        if self.window_overlap is None:
-            self.window_overlap = max(1, self.window_size // 4)
         self._check_relations()
         if self.encoder_dropout is not None:
             self._set_encoder_dropout()
 
     def validate(self) -> None:
-        """Check the relations between fields again, as the library asks before it saves."""
+        """Check labels and the relations between fields again, as the library asks before it saves."""
         super().validate()  # type: ignore[misc]  # made by the library's decorator
+        self._check_labels(None)
         self._check_relations()
 
     @classmethod
@@ -273,6 +268,9 @@ class SpanNERConfig(CheckedFields, PreTrainedConfig):
                 f"num_labels must be {len(names) or in_words(Size)}, the size of id2label, got {num_labels!r}"
             )
 
+    def _inverse_labels(self) -> dict[str, int]:
+        return {label: index for index, label in cast(dict[int, str], self.id2label).items()}
+
     def _check_version(self) -> None:
         if not self.spanner_version.split(".")[0].isdigit():
             raise ValueError(f"spanner_version must be a version such as {VERSION}, got {self.spanner_version!r}")
@@ -282,8 +280,15 @@ class SpanNERConfig(CheckedFields, PreTrainedConfig):
             )
 
     def _check_relations(self) -> None:
-        assert self.window_size is not None
-        assert self.window_overlap is not None
+        if self.label2id != (label2id := self._inverse_labels()):
+            raise ValueError(
+                f"label2id must be the inverse of id2label, {label2id!r:.200}, got {self.label2id!r:.200}; to rename "
+                "labels set both, or give id2label to from_pretrained"
+            )
+        if self.window_size is None:
+            self.window_size = self.encoder_capacity()
+        if self.window_overlap is None:
+            self.window_overlap = max(1, self.window_size // 4)
         if self.lstm_size % 2:
             raise ValueError(f"lstm_size must be even, half for each direction, got {self.lstm_size}")
         if self.window_overlap > max(1, self.window_size - 1):

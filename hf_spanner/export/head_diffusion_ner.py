@@ -86,7 +86,9 @@ class DiffusionNERHead(nn.Module):
     def wanted(self, lengths: Tensor) -> Tensor:
         """(B, K) bool, noisy spans that exist in texts of (B,) lengths."""
         num_spans, rate = self.settings["num_spans"], self.settings["spans_per_word"]
-        wanted = (lengths * rate).ceil().clamp(1, num_spans) if rate > 0 else torch.full_like(lengths, num_spans)
+        wanted = torch.full_like(lengths, num_spans)
+        if rate > 0:
+            wanted = (lengths.double() * rate).ceil().clamp(1, num_spans)
         return torch.arange(num_spans) < wanted[:, None]
 
     def first_tables(self) -> tuple[Tensor, Tensor, Tensor]:

@@ -62,7 +62,9 @@ class SpanNERCollator:
             num_words.append(len(row["tokens"]))
         arrays = pad_features(features, num_words, self.word_tokenizer.rules.pad_token_id)
         batch = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        if "entities" in rows[0]:
+        if (num_gold := sum("entities" in row for row in rows)) not in (0, len(rows)):
+            raise ValueError(f"entities must be in all rows of a batch or in none, got {num_gold} of {len(rows)}")
+        if num_gold:
             batch["labels"] = self._labels(rows)
         if "num_windows" in rows[0]:
             batch["windows"] = torch.tensor([[row[name] for name in WINDOW_COLUMNS] for row in rows])

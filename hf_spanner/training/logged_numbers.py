@@ -54,7 +54,10 @@ def check_best_metric(args: TrainingArguments, eval_dataset: Any, labels: Iterab
     sets = [f"{rows}_" for rows in eval_dataset] if isinstance(eval_dataset, dict) else [""]
     ends = {bare.removeprefix(rows) for rows in sets if bare.startswith(rows)}
     scores = [name.removeprefix("overall_") for name in LOGGED_SCORES]
-    allowed = [] if labels is None else ["loss", *scores, *(f"f1_{label}" for label in labels)]
+    if args.prediction_loss_only:
+        allowed = ["loss"]  # and nothing is predicted
+    else:
+        allowed = [] if labels is None else ["loss", *scores, *(f"f1_{label}" for label in labels)]
     if not ends or (allowed and not ends & set(allowed)):
         parts = [", ".join(part) for part in (sets, allowed) if part and part != [""]]
         raise ValueError(f"metric_for_best_model must be one of {', and then one of '.join(parts)}, got {name!r}")

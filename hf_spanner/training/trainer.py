@@ -246,7 +246,12 @@ class SpanNERTrainer(LibraryTrainer):
             direction: `minimize` or `maximize`; None follows `greater_is_better`.
             *args: As in the library.
             **kwargs: The same.
+
+        Raises:
+            ValueError: If there is neither an objective nor a metric.
         """
+        if compute_objective is None and self.args.metric_for_best_model is None:
+            raise ValueError("compute_objective must be given where metric_for_best_model is None, got None")
         objective = compute_objective or itemgetter(self._best_metric_name)
         direction = direction or ("maximize" if self.args.greater_is_better else "minimize")
         return super().hyperparameter_search(hp_space, objective, n_trials, direction, *args, **kwargs)

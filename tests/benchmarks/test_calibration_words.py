@@ -13,8 +13,8 @@ def test_words_weigh_the_map_and_documents_give_its_error(
 ) -> None:
     """Half of dev is known and right, half is new and wrong; all of test is new.
 
-    The weights are (3.5 / 4.5) / (50.5 / 101.5) = 1.563 and (.5 / 4.5) / (50.5 / 101.5) = .223, so the weighted map says
-    .223 / 1.786 = .125 where one of three is right.
+    The weights are (3.5 / 4.5) / (50.5 / 101.5) = 1.563 and (.5 / 4.5) / (50.5 / 101.5) = .223, so the weighted map
+    says .223 / 1.786 = .125 where one of three is right.
 
     Platt's map of dev says 1 / 2 everywhere: too sure by .5 on the two wrong spans of the first document, too modest by
     .5 on the one right span of the second, in the mean by 1 / 6; the sums of what is left are 2 / 3 and -2 / 3, and

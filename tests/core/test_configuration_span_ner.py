@@ -81,7 +81,15 @@ def test_relations_are_checked_again_before_saving(tmp_path: Path) -> None:
         config.save_pretrained(tmp_path)
     with pytest.raises(ValueError, match="threshold must be a number or name each of A, got {'B': 0.5}"):
         config.decoding()
+    config.threshold, config.id2label = 0.0, {0: "B"}
+    with pytest.raises(ValueError, match="label2id must be the inverse of id2label, {'B': 0}, got {'A': 0}; to rename"):
+        config.save_pretrained(tmp_path)
     assert not (tmp_path / "config.json").exists()
+    config.label2id = {"B": 0}
+    config.window_size = config.window_overlap = None
+    config.save_pretrained(tmp_path)
+    assert SpanNERConfig.from_pretrained(tmp_path).id2label == {0: "B"}
+    assert (config.window_size, config.window_overlap) == (510, 127)
 
 
 HOSTILE = [

@@ -72,6 +72,11 @@ def test_rows_without_entities_key_give_no_labels(collator: SpanNERCollator) -> 
     assert "labels" not in collator([{"tokens": ["Ana"]}, {"tokens": ["Bo", "met"]}])
 
 
+def test_gold_of_a_part_of_a_batch_is_refused(collator: SpanNERCollator, rows: list[Mapping[str, Any]]) -> None:
+    with pytest.raises(ValueError, match="entities must be in all rows of a batch or in none, got 1 of 2"):
+        collator([{"tokens": ["Ana"]}, rows[0]])
+
+
 def test_rows_without_gold_give_an_empty_table(collator: SpanNERCollator) -> None:
     batch = collator([{"tokens": ["it", "rains"], "entities": []}, {"tokens": [], "entities": []}])
     assert batch["labels"].shape == (2, 0, 3)

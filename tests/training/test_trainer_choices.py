@@ -191,6 +191,13 @@ def test_a_metric_that_no_evaluation_has_is_refused_before_the_first_step(
     with pytest.raises(ValueError, match=f"metric_for_best_model must be {message}"):
         trainer.train()
     assert trainer.state.global_step == 0
+    trainer.args.prediction_loss_only, trainer.args.metric_for_best_model = True, "f1"
+    trainer.eval_dataset = rows
+    with pytest.raises(ValueError, match="metric_for_best_model must be one of loss, got 'f1'"):
+        trainer.train()
+    trainer.args.metric_for_best_model = None
+    with pytest.raises(ValueError, match="compute_objective must be given where metric_for_best_model is None"):
+        trainer.hyperparameter_search()
 
 
 def test_a_label_that_evaluation_rows_lack_scores_nothing(

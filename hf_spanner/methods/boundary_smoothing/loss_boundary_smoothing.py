@@ -54,7 +54,7 @@ def smoothed_targets(
     targets = torch.zeros(batch_size, num_words, num_words, num_labels + 1, device=device)
     ring = smoothing_ring(epsilon, distance) if epsilon > 0 else []
     shifts = torch.tensor([[0, 0]] + [[start, end] for start, end, _ in ring], device=device)  # (R, 2)
-    shares = torch.tensor([1 - epsilon] + [share for _, _, share in ring], device=device)  # (R,)
+    shares = torch.tensor([1 - epsilon] + [share for _, _, share in ring], dtype=torch.float32, device=device)
     cells = torch.stack([labels[..., 0], labels[..., 1] - 1], dim=-1)  # (B, G, 2)
     members = cells[:, :, None] + shifts  # (B, G, R, 2)
     is_inside = ((members >= 0) & (members < num_words)).all(dim=-1)  # (B, G, R)

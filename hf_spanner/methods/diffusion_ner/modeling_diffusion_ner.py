@@ -162,8 +162,8 @@ class DiffusionNERModel(SpanNERModel):
 
     @property
     def limits(self) -> Limits:
-        """Each noisy span becomes one span of one type."""
-        return Limits(one_label=True, max_spans=self.config.num_spans)
+        """Each noisy span of a draw becomes one span of one type; `spans_per_word` may leave a short text fewer."""
+        return Limits(one_label=True, max_spans=self.config.num_spans * self.config.num_draws)
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:

@@ -1,6 +1,5 @@
 """The diffusion process on boundaries: schedules, noise, words and steps of DDIM (Shen et al. 2023, section 4.1)."""
 
-import math
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -194,9 +193,10 @@ def wanted_spans(lengths: Tensor, num_words: int, decoding: Mapping[str, Any]) -
     num_spans, rate = decoding["num_spans"], decoding["spans_per_word"]
     if rate == 0:
         return num_spans, None
-    wanted = (lengths * rate).ceil().clamp(1, num_spans)  # (B,)
-    num_spans = min(num_spans, max(1, math.ceil(num_words * rate)))
-    return num_spans, torch.arange(num_spans, device=wanted.device) < wanted[:, None]
+    # by number of words; in float64, which not every device has: rounding must not depend on the batch
+    wanted = (torch.arange(num_words + 1, dtype=torch.float64) * rate).ceil().clamp(1, num_spans).long()  # (N + 1,)
+    num_spans = int(wanted[-1])
+    return num_spans, torch.arange(num_spans, device=lengths.device) < wanted.to(lengths.device)[lengths, None]
 
 
 def distinct_spans(spans: Tensor, span_mask: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:

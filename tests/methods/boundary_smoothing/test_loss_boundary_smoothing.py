@@ -187,7 +187,7 @@ def test_targets_equal_a_literal_twin(
 def test_epsilon_zero_is_one_hot(sentence: tuple[int, list[Gold], tuple[int, ...]], distance: int) -> None:
     num_words, gold, hidden = sentence
     one_per_span = list({span[:2]: span for span in gold}.values())
-    targets = targets_of(num_words, one_per_span, epsilon=0.0, distance=distance, hidden=hidden)
+    targets = targets_of(num_words, one_per_span, epsilon=0, distance=distance, hidden=hidden)
     expected = torch.zeros(num_words, num_words, 3)
     expected[..., 2] = 1
     for start, end, label in one_per_span:

@@ -192,6 +192,8 @@ def test_unreachable_are_second_labels_and_more_gold_than_noisy_spans(tiny_model
     model = tiny_model("diffusion_ner", num_spans=2)
     assert model.unreachable([(0, 2, 0), (0, 2, 1), (0, 2, 1)]) == 1
     assert model.unreachable([(0, 1, 0), (1, 2, 0), (2, 3, 0), (2, 3, 1)]) == 2
+    model.config.num_draws = 2  # each draw finds its own
+    assert model.unreachable([(0, 1, 0), (1, 2, 0), (2, 3, 0), (2, 3, 1)]) == 1
     assert model.unreachable([]) == 0
 
 

@@ -319,3 +319,13 @@ def test_spans_in_proportion_to_the_words() -> None:
     assert mask.sum(dim=1).tolist() == [2, 6, 20]
     assert wanted_spans(torch.tensor([1, 4]), 4, decoding)[0] == 6
     assert wanted_spans(torch.tensor([1, 4]), 4, {"num_spans": 20, "spans_per_word": 0.0}) == (20, None)
+
+
+@given(num_words=st.integers(1, 200), longest=st.integers(200, 300), tenths=st.integers(1, 50))
+def test_a_text_has_as_many_spans_alone_as_beside_a_longer_one(num_words: int, longest: int, tenths: int) -> None:
+    """In float32 25 x 2.4 would be rounded up to 61."""
+    decoding = {"num_spans": 2_000, "spans_per_word": tenths / 10}
+    alone, _ = wanted_spans(torch.tensor([num_words]), num_words, decoding)
+    _, mask = wanted_spans(torch.tensor([num_words, longest]), longest, decoding)
+    assert mask is not None
+    assert alone == mask[0].sum() == math.ceil(num_words * tenths / 10)
