@@ -7,6 +7,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 import gc
+import gzip
 import json
 import logging
 import random
@@ -50,7 +51,7 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
-CASES = Path(__file__).parent / "fixtures" / "cases" / "cases.jsonl"
+CASES = Path(__file__).parent / "fixtures" / "cases" / "cases.jsonl.gz"
 LABELS = ("LOC", "ORG", "PER")
 CORPUS = [
     "Ana met Bo in Oslo and then they walked all the way to Lake Tarn before it rained .",
@@ -273,7 +274,7 @@ def rows() -> list[dict[str, Any]]:
 @pytest.fixture(scope="session")
 def cases() -> Callable[[str], dict[str, Any]]:
     """Gives a trouble case by its id."""
-    with CASES.open(encoding="utf-8") as file:
+    with gzip.open(CASES, "rt", encoding="utf-8") as file:
         by_id = {record["id"]: record for record in map(json.loads, file)}
     return by_id.__getitem__
 

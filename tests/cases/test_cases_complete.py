@@ -1,11 +1,12 @@
 """No case is forgotten: a test of this folder runs it, or skips it there with the reason."""
 
 import ast
+import gzip
 import json
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-CASES = FOLDER.parent / "fixtures" / "cases" / "cases.jsonl"
+CASES = FOLDER.parent / "fixtures" / "cases" / "cases.jsonl.gz"
 
 
 def named_cases(path: Path) -> list[str]:
@@ -19,7 +20,7 @@ def named_cases(path: Path) -> list[str]:
 
 
 def test_every_case_is_run() -> None:
-    known = [json.loads(line)["id"] for line in CASES.read_text(encoding="utf-8").splitlines()]
+    known = [json.loads(line)["id"] for line in gzip.decompress(CASES.read_bytes()).splitlines()]
     run = {case_id for path in FOLDER.glob("test_cases_*.py") for case_id in named_cases(path)}
     assert sorted(run) == sorted(known)
     assert len(known) == 42
