@@ -241,14 +241,11 @@ class SpanNERTrainer(LibraryTrainer):
 
         Args:
             hp_space: As in the library.
-            compute_objective: From the metrics of an evaluation to what is optimised.
+            compute_objective: From the metrics of an evaluation to what is optimised; needed where no metric is named.
             n_trials: As in the library.
             direction: `minimize` or `maximize`; None follows `greater_is_better`.
             *args: As in the library.
             **kwargs: The same.
-
-        Raises:
-            ValueError: If there is neither an objective nor a metric.
         """
         if compute_objective is None and self.args.metric_for_best_model is None:
             raise ValueError("compute_objective must be given where metric_for_best_model is None, got None")
