@@ -12,6 +12,7 @@ from hf_spanner.metrics.span_ner.resampling import num_documents, paired_bootstr
 from hf_spanner.metrics.span_ner.scoring import score_spans, score_text
 from hf_spanner.training.model_card import markdown_table
 
+UNSHOWN = "\N{REPLACEMENT CHARACTER}"  # for a control character of the data, which a terminal might obey
 CONTEXT = 8  # words on either side of an example
 SCORES = (
     ("overall_f1", "strict F1", 100, 2),
@@ -195,7 +196,7 @@ def check_same_gold(gold: SpanLists, expected: SpanLists, name: str) -> None:
     for text in range(len(gold)):
         if given.get(text) != wanted.get(text):
             raise ValueError(
-                f"{name}: row {text} must have the same gold entities as the other side, "
+                f"{name}: row {text + 1} must have the same gold entities as the other side, "
                 f"got {[key[1:] for key in given.get(text, [])]} for {[key[1:] for key in wanted.get(text, [])]}"
             )
 
@@ -231,7 +232,7 @@ def example_report(examples: Mapping[str, Sequence[Mapping[str, Any]]], ids: Seq
 
     Args:
         examples: As `differing_examples` gives them.
-        ids: Name of each text; a text without a name is called by its number.
+        ids: Name of each text; a text without a name is called by its number, from 1.
 
     Returns:
         Lines, the span of an example in brackets before its label.
@@ -240,13 +241,13 @@ def example_report(examples: Mapping[str, Sequence[Mapping[str, Any]]], ids: Seq
     for kind, title in KINDS.items():
         lines.append(f"{title}, the surest first:")
         for example in examples[kind]:
-            name = ids[example["text"]] or f"row {example['text']}"
+            name = ids[example["text"]] or f"row {example['text'] + 1}"
             context = " ".join([example["before"], f"[{example['span']}]{example['label']}", example["after"]])
             lines.append(f"- {name}: {context.strip()}")
             for side, letter in (("gold", "gold"), ("first", "A"), ("second", "B")):
                 lines.append(f"    {letter}: {'; '.join(map(_entity_text, example[side])) or 'nothing'}")
         lines.append("")
-    return "\n".join(lines)
+    return "\n".join("".join(sign if sign.isprintable() else UNSHOWN for sign in line) for line in lines)
 
 
 def _score_table(result: Mapping[str, Any]) -> str:

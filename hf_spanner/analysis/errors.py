@@ -61,9 +61,10 @@ def span_errors(predicted: Collection[SpanKey], gold: Collection[SpanKey]) -> li
     for text in sorted(wrong_by_text.keys() | unfound_by_text.keys()):
         wrong_keys, unfound_keys = wrong_by_text[text], unfound_by_text[text]
         pairs = _pairs(wrong_keys, unfound_keys)
+        paired = {key for pair in pairs for key in pair}
         errors += [Error(_kind(guess, missed), guess, missed) for guess, missed in pairs]
-        errors += [Error("missed", None, key) for key in unfound_keys if key not in {missed for _, missed in pairs}]
-        errors += [Error("invented", key, None) for key in wrong_keys if key not in {guess for guess, _ in pairs}]
+        errors += [Error("missed", None, key) for key in unfound_keys if key not in paired]
+        errors += [Error("invented", key, None) for key in wrong_keys if key not in paired]
     return errors
 
 

@@ -13,6 +13,7 @@ from jinja2 import Environment, StrictUndefined
 from hf_spanner.analysis.entity_view import EntityView
 from hf_spanner.analysis.errors import Error, context_window
 from hf_spanner.metrics.span_ner.matching import SpanKey
+from hf_spanner.training.whole_files import write_whole
 
 TEMPLATE = Path(__file__).with_name("report_template.html")
 REACH = 12  # words of context on either side
@@ -95,9 +96,9 @@ def write_report(
     for section in sections:
         for picture in section.pictures:
             (folder / f"{picture.name}.png").write_bytes(picture.png)
-    (folder / "scores.json").write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
+    write_whole(folder / "scores.json", json.dumps(scores, indent=2, allow_nan=False) + "\n")
     report = folder / "report.html"
-    report.write_text(rendered_page(title, facts, sections), encoding="utf-8")
+    write_whole(report, rendered_page(title, facts, sections))
     return report
 
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, fields
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ Curve = list[tuple[float, float]]
 @dataclass
 class TrainingCurves:
     """What was logged over a training, each as (epoch, value) in the order of epochs; empty if it was not logged.
+
+    Values that are no finite numbers are left out.
 
     Args:
         loss: Mean training loss since the point before.
@@ -49,7 +52,8 @@ def training_curves(folder: str | Path) -> TrainingCurves | None:
         for name, curve in vars(curves).items():
             if name in entry:
                 values = [number(entry, key, f"{path}: log_history[{place}]") for key in ("epoch", name)]
-                curve.append(tuple(values))
+                if all(map(isfinite, values)):  # the loss of a training that diverges is none
+                    curve.append(tuple(values))
     return curves if any(vars(curves).values()) else None
 
 

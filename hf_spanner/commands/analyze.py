@@ -20,9 +20,8 @@ from typing import Any, cast
 import torch
 from datasets import Dataset
 from tqdm import tqdm
-from transformers import AutoConfig, AutoModel, AutoTokenizer
+from transformers import AutoModel, AutoTokenizer
 
-from hf_spanner import load_rows
 from hf_spanner.analysis.errors import Error, chosen_examples, error_counts, span_errors
 from hf_spanner.analysis.groups import scores_by_group
 from hf_spanner.analysis.html_report import Example, Section, error_example, values_at, write_report
@@ -40,14 +39,16 @@ from hf_spanner.analysis.sections import (
 )
 from hf_spanner.analysis.training_curves import TrainingCurves, training_curves
 from hf_spanner.calibration.fitting import refuse_fitted_rows
-from hf_spanner.commands.judging import RAW, judged_model, predicted_and_gold
+from hf_spanner.commands.judging import judged_model, predicted_and_gold, saved_config, training_rows
 from hf_spanner.commands.options import (
     add_decoding_options,
     add_judging_options,
     add_reader_options,
+    add_train_option,
     add_trust_option,
     at_least_one,
     at_least_zero,
+    check_new_folder,
     command_parser,
     given_decoding,
     given_reading,
@@ -70,16 +71,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Analyse a saved model on a data file."""
     given = parsed_arguments(arguments)
     trust_encoders(given, given.model, given.second_model)
-    if given.output.exists() and (not given.output.is_dir() or any(given.output.iterdir())):
-        raise ValueError(f"output must be a new or an empty folder, got {given.output}")
+    check_new_folder(given.output)
     curves = training_curves(given.model)
-    config = AutoConfig.from_pretrained(given.model, **(RAW if given.raw else {}))
+    config = saved_config(given.model, raw=given.raw)
+    if given.second_model is not None and saved_config(given.second_model).split_hyphens != config.split_hyphens:
+        raise ValueError("both models must read the same words, but only one of them splits words at hyphens")
     calibration, settings = config.calibration, config.merge_settings()
     decoding = dict(config.decoding(given_decoding(given)))
     ner, rows = judged_model(given.model, given.data, given_reading(given), raw=True)
     if not given.allow_fitted_rows:
         refuse_fitted_rows(calibration, cast(Any, rows))
-    train = None if given.train is None else train_rows(given, config.split_hyphens)
+    train = None if given.train is None else training_rows(given, config.split_hyphens)
     # raw scores of all spans that the overlaps leave
     raw_spans, gold = predicted_and_gold(ner, rows, {**decoding, "threshold": 0.0}, given.batch_size)
     landscapes = model_landscapes(given, rows, train, ner.device) if given.landscape else {}
@@ -109,7 +111,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("model", help="folder or Hub name of a saved model")
     parser.add_argument("data", help="file, folder or data set on the Hub, as load_rows takes it")
     parser.add_argument("--output", type=Path, required=True, help="new or empty folder for the report")
-    parser.add_argument("--train", help="file of the training rows: which surfaces were seen, and a landscape's split")
+    add_train_option(parser, "which surfaces were seen, and a landscape's split")
     parser.add_argument("--batch-size", type=at_least_one, default=32)
     parser.add_argument("--num-examples", type=at_least_zero, default=5, help="most examples of each kind of error")
     parser.add_argument("--example-seed", type=int, default=0, help="seed of their random choice")
@@ -136,12 +138,6 @@ def odd_number(text: str) -> int:
     if value < 3 or value % 2 == 0:
         raise argparse.ArgumentTypeError(f"must be odd and at least 3, got {text}")
     return value
-
-
-def train_rows(given: argparse.Namespace, split_hyphens: bool) -> Dataset:
-    """The training rows, read as the data is."""
-    reading = {name: value for name, value in given_reading(given).items() if name not in ("split", "subset")}
-    return load_rows(given.train, **reading, split_hyphens=split_hyphens)
 
 
 def calibrated(spans: EntityLists, settings: Mapping[str, Any]) -> EntityLists:

@@ -8,7 +8,7 @@ which thresholds can be promised to keep that precision; the pipeline takes them
 With --texts (like those to come, without annotations) and --train (what the model was trained on) each prediction on
 DATA counts as often as those texts have predictions like it: of words that training named so, otherwise, or not at all.
 
-DATA must be rows that the model was not trained on; `hf-spanner evaluate` refuses to score the result on the same rows.
+DATA must be rows that the model was not trained on; `hf-spanner evaluate` refuses to score the result on exactly these.
 """
 
 import argparse
@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from hf_spanner import load_rows
 from hf_spanner.calibration.fitting import (
     MIN_PREDICTIONS,
     fit_source,
@@ -29,11 +28,13 @@ from hf_spanner.calibration.fitting import (
 )
 from hf_spanner.calibration.promises import found_gold, halves, threshold_promises
 from hf_spanner.calibration.shift import KINDS, shift_weights, surface_kinds
-from hf_spanner.commands.judging import judged_model, predicted_and_gold
+from hf_spanner.commands.judging import judged_model, predicted_and_gold, training_rows
 from hf_spanner.commands.options import (
     add_reader_options,
+    add_train_option,
     add_trust_option,
     at_least_one,
+    check_new_folder,
     command_parser,
     data_name,
     given_reading,
@@ -52,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Fit a calibration on a data file and save the model with it."""
     given = parsed_arguments(arguments)
     trust_encoders(given, given.model)
+    check_new_folder(given.output)
     ner, rows = judged_model(given.model, given.data, given_reading(given), raw=True)
     is_fitted = halves(rows, given.seed) if given.precision or given.recall else np.ones(len(rows), dtype=bool)
     model = ner.model
@@ -96,11 +98,11 @@ def text_weights(ner: SpanNERPipeline, predicted: EntityLists, rows: Any, given:
     split = {"split_hyphens": ner.model.config.split_hyphens}
     reading = shared_reading(given) | split
     texts = [unlabelled_row(record, **split) for record in input_records(given.texts, reading, is_shared=True)]
-    training_rows: Any = load_rows(given.train, **reading)
+    train = training_rows(given, **split)
     answers = predicted_entities(ner, texts, given.batch_size)
     found = list(tqdm(answers, total=len(texts), unit=" texts"))
     kinds, coming = (
-        surface_kinds(spans, [row["tokens"] for row in source], training_rows)
+        surface_kinds(spans, [row["tokens"] for row in source], train)
         for spans, source in ((predicted, rows), (found, texts))
     )
     if len(coming) < given.min_predictions:
@@ -121,7 +123,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = command_parser("calibrate", __doc__)
     parser.add_argument("model", help="folder or Hub name of a saved model")
     parser.add_argument("data", help="held-out rows: file, folder or data set on the Hub, as load_rows takes it")
-    parser.add_argument("--output", type=Path, required=True, help="folder for the calibrated model")
+    parser.add_argument("--output", type=Path, required=True, help="new or empty folder for the calibrated model")
     parser.add_argument("--kind", choices=list(PARAMETERS), default="platt")
     parser.add_argument("--per-label", action="store_true", help="a map for each label that has enough predictions")
     parser.add_argument(
@@ -132,7 +134,7 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--recall", type=rate, nargs="+", default=[], help="the same for recall")
     parser.add_argument("--texts", help="texts like those to come, as hf-spanner predict takes them; needs --train")
-    parser.add_argument("--train", help="the rows that the model was trained on; needs --texts")
+    add_train_option(parser, "which surfaces they name; needs --texts")
     parser.add_argument("--delta", type=rate, default=0.05, help="accepted probability that a promise is broken")
     parser.add_argument(
         "--seed", type=int, default=0, help="seed of the halves, one for the map and one for the promises"

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from datasets import Dataset
-from transformers import AutoConfig
 
 from hf_spanner import load_rows
 from hf_spanner.analysis.comparison import (
@@ -26,7 +25,7 @@ from hf_spanner.analysis.comparison import (
     example_report,
     read_predictions,
 )
-from hf_spanner.commands.judging import judged_model, predicted_and_gold
+from hf_spanner.commands.judging import judged_model, predicted_and_gold, saved_config
 from hf_spanner.commands.options import (
     add_decoding_options,
     add_judging_options,
@@ -43,6 +42,8 @@ from hf_spanner.commands.options import (
 from hf_spanner.core.calibration import PROMISES
 from hf_spanner.core.spans import EntityLists
 from hf_spanner.metrics.span_ner.matching import matched_spans
+from hf_spanner.training.model_card import shareable
+from hf_spanner.training.whole_files import write_whole
 
 
 class Side(NamedTuple):
@@ -75,7 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         num_bins=given.num_bins,
         num_resamples=given.num_resamples,
     )
-    names = {"A": Path(given.model_a).name, "B": Path(given.model_b).name}
+    sources = (given.model_a, given.model_b)
+    short = [Path(source).name for source in sources]
+    names = dict(zip("AB", short if len({*short, ""}) == 3 else map(str, map(shareable, sources)), strict=True))
     print(comparison_report(result, names, documents))
     if rows is not None:
         first_spans, gold = matched_spans(first.predicted, first.gold)
@@ -86,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(example_report(result["examples"], rows["id"]))
     if given.output is not None:
         written = {"names": {"first": names["A"], "second": names["B"]}, **result}
-        given.output.write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_whole(given.output, json.dumps(written, indent=2, ensure_ascii=False) + "\n")
 
 
 def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -107,7 +110,15 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     add_trust_option(parser)
     add_decoding_options(parser)
     given = parser.parse_intermixed_args(arguments)
-    if given.data is None and not (is_saved(given.model_a) and is_saved(given.model_b)):
+    sides = (given.model_a, given.model_b)
+    for source in sides:
+        if source.endswith(".parquet"):
+            parser.error(f"{source} needs the name of a run: {source}#RUN")
+    if all(map(is_saved, sides)):
+        judging = [option for option in ("raw", "allow_fitted_rows") if vars(given)[option]]
+        if unused := judging + ([] if given.data is not None else list(given_reading(given))):
+            parser.error(f"{', '.join(unused)} have no effect on predictions that were kept")
+    elif given.data is None:
         parser.error("data is needed where a model predicts")
     return given
 
@@ -124,7 +135,7 @@ def decoding_of_sources(sources: Sequence[str], decoding: Mapping[str, Any]) -> 
         ValueError: If no side has one of them.
     """
     names = {
-        source: set() if is_saved(source) else {*AutoConfig.from_pretrained(source).decoding_parameters, *PROMISES}
+        source: set() if is_saved(source) else {*saved_config(source).decoding_parameters, *PROMISES}
         for source in sources
     }
     unused = sorted(decoding.keys() - set().union(*names.values()))

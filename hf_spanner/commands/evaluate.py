@@ -28,6 +28,7 @@ from hf_spanner.core.words import surface_offsets
 from hf_spanner.metrics.span_ner.resampling import num_documents
 from hf_spanner.metrics.span_ner.scoring import score_spans, score_text
 from hf_spanner.training.model_card import bin_table, label_table
+from hf_spanner.training.whole_files import write_whole
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.output is not None:
         result = {"decoding": dict(decoding), **scores["words"]}
         result |= {side: side_scores for side, side_scores in scores.items() if side != "words"}
-        given.output.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        write_whole(given.output, json.dumps(result, indent=2) + "\n")
 
 
 TITLES = {"words": "its own words", "joined_text": "text joined with blanks, strict on characters"}

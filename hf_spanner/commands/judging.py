@@ -1,16 +1,20 @@
 """A saved model and the rows that it is judged on: what evaluate, compare, analyze and calibrate share."""
 
+import argparse
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tqdm import tqdm
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from hf_spanner.calibration.fitting import refuse_fitted_rows
+from hf_spanner.commands.options import given_reading
+from hf_spanner.core.configuration_span_ner import SpanNERConfig
 from hf_spanner.core.pipeline_span_ner import SpanNERPipeline
 from hf_spanner.core.spans import EntityLists
 from hf_spanner.data.predicted import predicted_entities
 from hf_spanner.data.readers import load_rows
+from hf_spanner.methods import METHODS
 from hf_spanner.training.windows import window_rows
 
 RAW = {"calibration": None, "temperature": 1.0}
@@ -39,10 +43,29 @@ def judged_model(
     return ner, rows
 
 
+def saved_config(source: str, *, raw: bool = False) -> SpanNERConfig:
+    """The configuration of a saved model; with `raw` without its calibration and temperature.
+
+    Raises:
+        ValueError: If it is that of another kind of model, such as an encoder.
+    """
+    config = AutoConfig.from_pretrained(source, **(RAW if raw else {}))
+    if not isinstance(config, SpanNERConfig):
+        raise ValueError(f"{source} must be a model of one of {', '.join(METHODS)}, got {config.model_type}")
+    return config
+
+
 def saved_pipeline(source: str, *, raw: bool = False) -> SpanNERPipeline:
     """A saved model as a pipeline; with `raw` without its calibration and temperature."""
+    saved_config(source, raw=raw)
     model = AutoModel.from_pretrained(source, **(RAW if raw else {}))
     return SpanNERPipeline(model=model, tokenizer=AutoTokenizer.from_pretrained(source))
+
+
+def training_rows(given: argparse.Namespace, split_hyphens: bool) -> Any:
+    """The rows of `--train`, read as the data is; `--train-split` names the split, where there are several."""
+    reading = given_reading(given) | {"split": given.train_split, "subset": None}
+    return load_rows(given.train, **reading, split_hyphens=split_hyphens)
 
 
 def predicted_and_gold(

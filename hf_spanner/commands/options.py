@@ -83,6 +83,18 @@ def given_reading(given: argparse.Namespace) -> dict[str, Any]:
     return {name: vars(given)[name] for name in READER_HELP if vars(given)[name] is not None}
 
 
+def add_train_option(parser: argparse.ArgumentParser, purpose: str) -> None:
+    """Add the options of `training_rows`."""
+    parser.add_argument("--train", help=f"the rows that the model was trained on: {purpose}")
+    parser.add_argument("--train-split", help="their split, where a folder or data set has several")
+
+
+def check_new_folder(folder: Path) -> None:
+    """Raise a ValueError unless this is a folder that is not there or holds nothing."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ValueError(f"output must be a new or an empty folder, got {folder}")
+
+
 def shared_reading(given: argparse.Namespace) -> dict[str, Any]:
     """The choices of the reader that hold for a second source too: all but format, split and subset."""
     return {name: value for name, value in given_reading(given).items() if name not in ("format", "split", "subset")}

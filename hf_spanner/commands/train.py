@@ -10,6 +10,7 @@ hf-spanner train --starter bopn > my.yaml         a commented recipe for files o
 import argparse
 import json
 import logging
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
@@ -23,6 +24,7 @@ from transformers.utils import logging as transformers_logging
 
 from hf_spanner import METHODS, Recipe, SpanNERModel, SpanNERTrainer
 from hf_spanner.calibration.fitting import (
+    MIN_PREDICTIONS,
     fit_source,
     fitted_calibration,
     rows_fingerprint,
@@ -75,7 +77,6 @@ def run(recipe: Recipe) -> None:
     trainer.train(resume_from_checkpoint=recipe.resume or None)
     minutes = (time.monotonic() - started) / 60
     if recipe.calibration is not None:
-        trainer.save_model(args.output_dir, _internal_call=True)  # if the fit fails, the model is kept
         model.config.calibration = dev_calibration(recipe, trainer, rows["dev"])
     tested = trainer.predict(rows["test"])
     scores = score_spans(tested.predictions, tested.label_ids)
@@ -121,7 +122,7 @@ def starter_recipe(method: str) -> str:
 
 def read_recipe(settings: Sequence[str]) -> Recipe:
     """The recipe of a command line: a file, or else the quickstart, and settings that win over it."""
-    if settings and "=" not in settings[0]:
+    if settings and ("=" not in settings[0] or Path(settings[0]).is_file()):
         return Recipe.from_yaml(settings[0], settings[1:])
     return Recipe.from_yaml(RECIPE, settings)
 
@@ -207,11 +208,16 @@ def splitter_agreement(rows: Iterable[Mapping[str, Any]], *, split_hyphens: bool
     return same_words / num_words if num_words else 1.0, same_entities / num_entities if num_entities else 1.0
 
 
-def dev_calibration(recipe: Recipe, trainer: SpanNERTrainer, rows: Any) -> dict[str, Any]:
-    """The map that the recipe asks for, fitted on raw scores of the dev rows."""
+def dev_calibration(recipe: Recipe, trainer: SpanNERTrainer, rows: Any) -> dict[str, Any] | None:
+    """The map that the recipe asks for, fitted on raw scores of the dev rows; None, which is said, if they are few."""
     output = trainer.predict(rows, decoding={"threshold": 0.0})
     predictions = scored_predictions(output.predictions, output.label_ids)
     assert recipe.calibration is not None
+    if len(predictions.scores) < MIN_PREDICTIONS:
+        if trainer.is_world_process_zero():
+            few = f"{len(predictions.scores)} predictions on data.dev, {MIN_PREDICTIONS} are needed"
+            print(f"no calibration, scores stay raw: {few}", file=sys.stderr)
+        return None
     return fitted_calibration(recipe.calibration, predictions, fitted_on=fit_source("validation", rows))
 
 

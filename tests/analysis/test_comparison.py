@@ -136,10 +136,12 @@ def test_examples_by_hand() -> None:
             "second": [("New York", "ORG", 0.6), ("York", "LOC", 0.3)],
         }
     ]
+    report = example_report(examples, ["a\n\x1b[31m", None])
+    assert "\n- a\ufffd\ufffd[31m: [New York]ORG" in report
     report = example_report(examples, ["a", None])
     assert "Wrong, by B only, the surest first:\n- a: [New York]ORG police met Ann Lee\n" in report
     assert "    A: [New York police]ORG 0.90; [York]LOC 0.40\n" in report
-    assert "- row 1: in [Lisk]LOC\n    gold: [Lisk]LOC\n    A: [Lisk]ORG 0.70\n    B: [Lisk]LOC 0.95\n" in report
+    assert "- row 2: in [Lisk]LOC\n    gold: [Lisk]LOC\n    A: [Lisk]ORG 0.70\n    B: [Lisk]LOC 0.95\n" in report
 
 
 def test_the_surest_examples_come_first_and_no_more_than_asked_for() -> None:
@@ -191,7 +193,7 @@ def test_a_missing_file_of_runs_is_said_to_be_missing() -> None:
 def test_gold_is_compared_as_sets() -> None:
     check_same_gold(spans(GOLD), [spans(GOLD)[0][::-1], spans(GOLD)[1]], "b")
     with pytest.raises(
-        ValueError, match=r"b: row 1 must have the same gold entities .*, got \[\] for \[\(1, 2, 'LOC'\)\]"
+        ValueError, match=r"b: row 2 must have the same gold entities .*, got \[\] for \[\(1, 2, 'LOC'\)\]"
     ):
         check_same_gold([spans(GOLD)[0], []], spans(GOLD), "b")
     with pytest.raises(ValueError, match="b: must hold the same rows as the other side, got 1 for 2"):

@@ -38,6 +38,12 @@ def test_logged_values_become_curves_over_epochs(tmp_path: Path) -> None:
     assert training_curves(save_state(tmp_path, HISTORY)) == CURVES
 
 
+def test_values_that_are_no_numbers_are_left_out(tmp_path: Path) -> None:
+    """Python writes them into JSON as NaN, which no other reader takes."""
+    diverged = [*HISTORY, {"epoch": 3.0, "loss": float("nan"), "eval_loss": float("inf")}]
+    assert training_curves(save_state(tmp_path, diverged)) == CURVES
+
+
 def test_the_last_checkpoint_counts_unless_the_folder_has_a_state(tmp_path: Path) -> None:
     """The last one is found by number, not by name; a checkpoint without a state and other folders are passed over."""
     save_state(tmp_path / "checkpoint-9", HISTORY[:1])

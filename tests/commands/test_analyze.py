@@ -222,6 +222,22 @@ def test_a_second_model_needs_a_landscape(analyzed: Run, saved_model: Path) -> N
         analyzed("--second-model", str(saved_model))
 
 
+def test_a_second_model_must_read_the_same_words(analyzed: Run, saved_model: Path, tmp_path: Path) -> None:
+    AutoModel.from_pretrained(saved_model, split_hyphens=True).save_pretrained(tmp_path / "other")
+    with pytest.raises(ValueError, match="both models must read the same words"):
+        analyzed("--landscape", "--second-model", str(tmp_path / "other"))
+
+
+def test_training_rows_may_be_a_split_of_a_folder(
+    analyzed: Run, rows: list, write_jsonl: Callable, tmp_path: Path
+) -> None:
+    (tmp_path / "folder").mkdir()
+    for name in ("train", "test"):
+        write_jsonl(f"folder/{name}.jsonl", rows[:2])
+    numbers = analyzed("--train", str(tmp_path / "folder"), "--train-split", "train")
+    assert set(numbers["groups"]["surface"]) == {"seen", "unseen"}
+
+
 def test_a_folder_with_files_is_not_overwritten(analyzed: Run, tmp_path: Path) -> None:
     kept = tmp_path / "out" / "scores.json"
     kept.parent.mkdir()

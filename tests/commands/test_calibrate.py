@@ -22,7 +22,7 @@ def calibrated(program: Callable, saved_model: Path, rows: list, write_jsonl: Ca
     """Calibrates the tiny model on the rows, with the options given, and gives the folder."""
 
     def run(*options: str) -> Path:
-        target = tmp_path / "calibrated"
+        target = tmp_path / f"calibrated{len(list(tmp_path.glob('calibrated*')))}"
         data = str(write_jsonl("rows.jsonl", rows))
         arguments = [str(saved_model), data, "--output", str(target), "--min-predictions", "5", *options]
         program("calibrate").main(arguments)
@@ -190,6 +190,12 @@ def test_numbers_out_of_range_are_refused_before_work(
     with pytest.raises(SystemExit):
         program("calibrate").main(["no_model", "no_data", "--output", "no_folder", option, value])
     assert re.search(f"argument {option}: {message}", capsys.readouterr().err)
+
+
+def test_a_folder_that_holds_something_is_refused(program: Callable, saved_model: Path) -> None:
+    """A card or the curves of another model would stay beside the new weights."""
+    with pytest.raises(ValueError, match="output must be a new or an empty folder, got"):
+        program("calibrate").main([str(saved_model), "no_data", "--output", str(saved_model)])
 
 
 def test_too_few_predictions_are_refused(

@@ -204,6 +204,33 @@ def test_a_model_needs_data(program: Callable, saved_model: Path, capsys: pytest
     assert "data is needed where a model predicts" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["a.parquet#a", "a.parquet#b", "--raw"], "raw have no effect on predictions that were kept"),
+        (["a.parquet#a", "a.parquet#b", "--split", "test"], "split have no effect on predictions that were kept"),
+        (["a.parquet", "b"], "a.parquet needs the name of a run: a.parquet#RUN"),
+    ],
+)
+def test_options_without_effect_are_refused(
+    program: Callable, arguments: list[str], message: str, capsys: pytest.CaptureFixture
+) -> None:
+    with pytest.raises(SystemExit):
+        program("compare").main(arguments)
+    assert message in capsys.readouterr().err
+
+
+def test_sides_of_one_name_are_told_apart(
+    program: Callable, saved_model: Path, rows: list, write_jsonl: Callable, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sides = [changed_model(saved_model, Path(place) / "checkpoint-5", threshold=0.1) for place in "xy"]
+    write_jsonl("rows.jsonl", rows)
+    program("compare").main([*map(str, sides), "rows.jsonl", "--num-resamples", "0", "--output", "c.json"])
+    names = json.loads(Path("c.json").read_text(encoding="utf-8"))["names"]
+    assert names == {"first": "x/checkpoint-5", "second": "y/checkpoint-5"}
+
+
 @pytest.mark.parametrize("options", [["--output", "no_such_folder/x.json"], ["--batch-size", "0"]], ids=" ".join)
 def test_impossible_options_are_refused_before_work(
     program: Callable, options: list[str], capsys: pytest.CaptureFixture

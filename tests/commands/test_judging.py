@@ -44,6 +44,16 @@ def test_they_are_those_of_the_pipeline_beside_the_gold(
     assert predicted_and_gold(ner, rows, {}, 2)[0] != predicted
 
 
+@pytest.mark.parametrize("name", ["evaluate", "compare", "analyze", "calibrate", "select"])
+def test_an_encoder_in_place_of_a_model_is_refused_in_words(
+    program: Callable, name: str, tiny_encoder: Path, tmp_path: Path
+) -> None:
+    options = {"compare": [str(tiny_encoder)], "evaluate": [], "select": ["--number", "1"]}.get(name, [])
+    output = [] if name in ("evaluate", "compare") else ["--output", str(tmp_path / "out")]
+    with pytest.raises(ValueError, match="must be a model of one of bopn, .*, got bert"):
+        program(name).main([str(tiny_encoder), *options, "rows.jsonl", *output])
+
+
 def test_rows_are_read_with_the_choices_of_the_reader(saved_model: Path, tmp_path: Path) -> None:
     path = tmp_path / "a.tags"
     path.write_text("#id 1\nLOC Oslo\nO rained\n", encoding="utf-8")

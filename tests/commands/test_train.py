@@ -88,6 +88,20 @@ def test_uploads_once_with_scores_and_its_own_card(
     assert {"model.safetensors", "scores.json", "trainer_state.json"} <= set(names)
 
 
+def test_too_few_dev_predictions_leave_scores_raw(
+    program: Callable, recipe_file: Path, rows: list, saved_model: Path, write_jsonl: Callable, tmp_path: Path,
+    capsys: pytest.CaptureFixture,
+) -> None:  # fmt: skip
+    """A finished training is tested and documented all the same."""
+    folder, dev = tmp_path / "model", write_jsonl("dev.jsonl", rows[:2])
+    training = f"training={{output_dir: {folder}, learning_rate: 0.0, num_train_epochs: 1, use_cpu: true}}"
+    settings = [f"data.dev={dev}", f"init_from={saved_model}", "calibration=platt", training]
+    program("train").main([str(recipe_file), *settings])
+    assert "predictions on data.dev, 50 are needed" in capsys.readouterr().err
+    assert AutoModel.from_pretrained(folder).config.calibration is None
+    assert {"scores.json", "README.md", "trainer_state.json"} <= {path.name for path in folder.iterdir()}
+
+
 def test_fits_the_calibration_of_the_recipe_on_dev_rows(
     program: Callable, recipe_file: Path, rows: list, saved_model: Path, write_jsonl: Callable, tmp_path: Path
 ) -> None:

@@ -242,8 +242,10 @@ def test_errors_of_labels_are_those_of_their_predictions_alone(triples, num_bins
         if any(other == label for *_, other in triples)
     }
     assert label_calibration_errors(*columns, num_bins) == expected
-    with pytest.raises(ValueError, match="labels and scores must be equally long"):
-        label_calibration_errors(columns[0], columns[1], [*columns[2], "A"])
+    for place, value in enumerate((0.5, True, "A")):
+        unequal = [[*column, value] if place == number else column for number, column in enumerate(columns)]
+        with pytest.raises(ValueError, match="labels, scores and correct must be equally long"):
+            label_calibration_errors(*unequal)
 
 
 def test_outcomes_come_sorted():

@@ -74,10 +74,11 @@ def label_calibration_errors(
         For each label, by name, what `calibration_error` gives for its predictions alone, to the bit.
 
     Raises:
-        ValueError: As `calibration_error`, or if there are not as many labels as scores.
+        ValueError: As `calibration_error`, or if there are not as many labels or outcomes as scores.
     """
-    if len(labels) != len(scores):
-        raise ValueError(f"labels and scores must be equally long, got {len(labels)} and {len(scores)}")
+    if not len(labels) == len(scores) == len(correct):
+        lengths = f"{len(labels)}, {len(scores)} and {len(correct)}"
+        raise ValueError(f"labels, scores and correct must be equally long, got {lengths}")
     places: dict[str, list[int]] = {}
     for place, label in enumerate(labels):
         places.setdefault(label, []).append(place)
