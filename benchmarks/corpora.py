@@ -158,6 +158,7 @@ def recipe_of(corpus: str, method: str, steps: int, folder: Path) -> Recipe:
         settings.append("model.word_features=none")  # these encoders know upper case
     if method in PLAIN_SCORES:
         settings.append(f"model.confidence={PLAIN_SCORES[method]}")
+    settings.append("training.adam_beta1=0.9")  # as in all kept runs; the recipes have had .6 since
     settings += ["training.seed=1", "training.use_cpu=true", "training.disable_tqdm=true"]
     settings += [f"training.{name}=no" for name in ("eval_strategy", "save_strategy")]
     settings += ["training.load_best_model_at_end=false", "calibration=null"]

@@ -42,6 +42,7 @@ SHARED_ARGUMENTS = (
     "max_steps",
     "per_device_train_batch_size",
     "warmup_steps",
+    "adam_beta1",
     "weight_decay",
     "seed",
     "lr_scheduler_type",
