@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from hf_spanner.calibration.shift import known_surfaces
 from hf_spanner.metrics.span_ner.matching import SpanKey
 
 LENGTHS = ("1", "2", "3", "4", "5 to 9", "10 or more")
@@ -124,9 +125,7 @@ def surface_groups(texts: Sequence[Sequence[str]], training_rows: Rows) -> Calla
     Returns:
         The function from span to `seen` or `unseen`.
     """
-    seen = {
-        tuple(row["tokens"][entity["start"] : entity["end"]]) for row in training_rows for entity in row["entities"]
-    }
+    seen = known_surfaces(training_rows)
 
     def surface_group(key: SpanKey) -> str:
         text, start, end, _ = key

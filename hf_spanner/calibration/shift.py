@@ -15,6 +15,15 @@ KINDS = ("new", "other label", "same label")  # of a predicted surface, by what 
 Spans = Sequence[Sequence[Mapping[str, Any]]]
 
 
+def known_surfaces(training_rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, ...], set[str]]:
+    """The labels of each surface that is an entity of the training rows; words with their letter case."""
+    known = defaultdict(set)
+    for row in training_rows:
+        for entity in row["entities"]:
+            known[tuple(row["tokens"][entity["start"] : entity["end"]])].add(entity["label"])
+    return dict(known)
+
+
 def surface_kinds(predicted: Spans, texts: Sequence[Sequence[str]], training_rows: Iterable[Mapping]) -> np.ndarray:
     """For each prediction whether its words are an entity of the training rows, with its label or only with others.
 
@@ -28,11 +37,7 @@ def surface_kinds(predicted: Spans, texts: Sequence[Sequence[str]], training_row
     Returns:
         (n,) int, places in `KINDS`, in the order of the rows.
     """
-    known = defaultdict(set)
-    for row in training_rows:
-        for entity in row["entities"]:
-            known[tuple(row["tokens"][entity["start"] : entity["end"]])].add(entity["label"])
-    kinds = []
+    known, kinds = known_surfaces(training_rows), []
     for words, entities in zip(texts, predicted, strict=True):
         for entity in entities:
             labels = known.get(tuple(words[entity["start"] : entity["end"]]), ())

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from transformers import AutoConfig
-
+from hf_spanner.commands.judging import saved_config
 from hf_spanner.commands.options import (
     add_decoding_options,
     add_reader_options,
@@ -34,9 +33,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Export a model and print what that changed."""
     given = parsed_arguments(arguments)
     trust_encoders(given, given.model)
-    rows = None
+    config, rows = saved_config(given.model), None
     if given.check is not None:
-        split_hyphens = AutoConfig.from_pretrained(given.model).split_hyphens
+        split_hyphens = config.split_hyphens
         rows = cast(
             list[dict[str, Any]], list(load_rows(given.check, **given_reading(given), split_hyphens=split_hyphens))
         )

@@ -44,11 +44,11 @@ def test_they_are_those_of_the_pipeline_beside_the_gold(
     assert predicted_and_gold(ner, rows, {}, 2)[0] != predicted
 
 
-@pytest.mark.parametrize("name", ["evaluate", "compare", "analyze", "calibrate", "select"])
+@pytest.mark.parametrize("name", ["evaluate", "compare", "analyze", "calibrate", "select", "export"])
 def test_an_encoder_in_place_of_a_model_is_refused_in_words(
     program: Callable, name: str, tiny_encoder: Path, tmp_path: Path
 ) -> None:
-    options = {"compare": [str(tiny_encoder)], "evaluate": [], "select": ["--number", "1"]}.get(name, [])
+    options = {"compare": [str(tiny_encoder)], "select": ["--number", "1"], "export": ["--check"]}.get(name, [])
     output = [] if name in ("evaluate", "compare") else ["--output", str(tmp_path / "out")]
     with pytest.raises(ValueError, match="must be a model of one of bopn, .*, got bert"):
         program(name).main([str(tiny_encoder), *options, "rows.jsonl", *output])
