@@ -1,6 +1,7 @@
 """Kinds of errors: each wrong prediction and each missed gold span has exactly one, and examples of them."""
 
 import random
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
@@ -119,10 +120,12 @@ def _by_text(keys: Iterable[SpanKey]) -> dict[int, list[SpanKey]]:
 
 
 def _pairs(wrong: Sequence[SpanKey], unfound: Sequence[SpanKey]) -> list[tuple[SpanKey, SpanKey]]:
-    """Greedy one-to-one pairs of the spans of one text, best first."""
+    """Greedy one-to-one pairs of the sorted spans of one text, best first."""
     possible = []
+    starts = [missed[1] for missed in unfound]
+    longest = max((missed[2] - missed[1] for missed in unfound), default=0)
     for guess in wrong:
-        for missed in unfound:
+        for missed in unfound[bisect_right(starts, guess[1] - longest) : bisect_left(starts, guess[2])]:
             shared = min(guess[2], missed[2]) - max(guess[1], missed[1])
             if shared > 0:
                 union = (guess[2] - guess[1]) + (missed[2] - missed[1]) - shared

@@ -1,5 +1,6 @@
 """Strict precision, recall and F1 by group: length, nesting depth, label, seen or unseen surface."""
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -101,13 +102,14 @@ def depth_groups(gold: Iterable[SpanKey]) -> Callable[[SpanKey], str]:
     boundaries_by_text: dict[int, set[tuple[int, int]]] = defaultdict(set)
     for text, start, end, _ in gold:
         boundaries_by_text[text].add((start, end))
+    spans_by_text = {text: sorted(boundaries) for text, boundaries in boundaries_by_text.items()}
+    longest = {text: max(end - start for start, end in boundaries) for text, boundaries in spans_by_text.items()}
 
     def depth_group(key: SpanKey) -> str:
         text, start, end, _ = key
-        depth = sum(
-            first <= start and end <= last and last - first > end - start
-            for first, last in boundaries_by_text.get(text, ())
-        )
+        spans = spans_by_text.get(text, [])
+        near = spans[bisect_left(spans, (end - longest.get(text, 0),)) : bisect_left(spans, (start + 1,))]
+        depth = sum(end <= last and last - first > end - start for first, last in near)
         return DEPTHS[min(depth, len(DEPTHS) - 1)]
 
     return depth_group

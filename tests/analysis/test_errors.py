@@ -84,6 +84,16 @@ def test_counts_add_up(predicted: set, gold: set) -> None:
 
 
 @given(KEYS, KEYS)
+def test_no_pair_is_overlooked(predicted: set, gold: set) -> None:
+    """Greedy: spans that are left without a pair share no word with another that is left."""
+    errors = span_errors(predicted, gold)
+    left = [error.predicted for error in errors if error.gold is None]
+    for guess in left:
+        for missed in (error.gold for error in errors if error.predicted is None):
+            assert guess[0] != missed[0] or guess[2] <= missed[1] or missed[2] <= guess[1]
+
+
+@given(KEYS, KEYS)
 def test_order_of_the_spans_changes_nothing(predicted: set, gold: set) -> None:
     assert span_errors(sorted(predicted), sorted(gold)) == span_errors(sorted(predicted)[::-1], sorted(gold)[::-1])
 

@@ -79,6 +79,18 @@ def test_depths_beyond_two_are_one_group() -> None:
     assert group((0, 0, 1, "A")) == "3 or more"
 
 
+@given(KEYS, KEYS)
+def test_depth_is_that_of_counting_all(spans: set, gold: set) -> None:
+    group = depth_groups(gold)
+    for text, start, end, _ in spans:
+        around = {
+            (first, last)
+            for other, first, last, _ in gold
+            if other == text and first <= start and end <= last and last - first > end - start
+        }
+        assert group((text, start, end, "A")) == DEPTHS[min(len(around), 3)]
+
+
 def test_a_surface_is_seen_with_its_letter_case_and_any_label() -> None:
     training = [{"tokens": ["New", "York", "is", "big"], "entities": [{"start": 0, "end": 2, "label": "LOC"}]}]
     texts = [["new", "York", "or", "New", "York", "big"]]

@@ -183,12 +183,12 @@ def test_a_table_without_rows_is_still_a_table() -> None:
 
 
 def test_limits_follow_the_configuration() -> None:
-    make = METHODS["boundary_smoothing"].config_class
+    make = METHODS["locate_and_label"].config_class
 
     def lines(*, knows_documents: bool = True, **fields: Any) -> list[str]:
         return limits(make(id2label={0: "A"}, **fields), knows_documents=knows_documents)
 
-    assert "do not overlap" in lines()[0]
+    assert "do not overlap" in lines(overlap="flat")[0]
     assert "may lie inside" in lines(overlap="nested")[0]
     assert not any("One label" in line for line in lines(multi_label=True))
     assert any("up to 3 neighbouring" in line for line in lines(context_sentences=3))

@@ -14,6 +14,9 @@ class BoundarySmoothingConfig(SpanNERConfig):
     # Words
     lstm_layers: LSTMLayers = 1
 
+    # Inference
+    multi_label: Literal[False] = False  # a span has one distribution over its types
+
     # Scorer
     affine_size: Size = 150  # d, width of the boundary vectors
     affine_dropout: Rate = 0.2  # dropout on boundary vectors and width embedding

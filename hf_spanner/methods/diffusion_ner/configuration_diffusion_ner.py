@@ -86,6 +86,7 @@ class DiffusionNERConfig(SpanNERConfig):
     none_weight: LossWeight | None = None
 
     # Inference
+    multi_label: Literal[False] = False  # of equal spans the surest stays, with its likeliest type
     num_steps: Annotated[int, Interval(1, 100_000)] = 5  # gamma, steps of denoising
     num_spans: Count = 60  # K
     # Noisy spans for each word of a text, at most `num_spans`; 0 takes `num_spans` for all texts

@@ -35,6 +35,7 @@ def test_defaults_are_those_of_the_paper() -> None:
         ("max_width", 0),
         ("max_width", 10**12),
         ("max_width", True),
+        ("multi_label", True),
     ],
 )
 def test_values_out_of_range_are_refused_by_name(field: str, value: Any) -> None:

@@ -40,6 +40,7 @@ def test_defaults_are_those_of_the_paper() -> None:
         ("boundary_loss_weight", -1.0),
         ("none_weight", -0.1),
         ("num_steps", 0),
+        ("multi_label", True),
         ("num_spans", 10**9),
         ("spans_per_word", -1.0),
         ("num_draws", 0),
