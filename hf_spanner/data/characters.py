@@ -3,7 +3,7 @@
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple
 
 from hf_spanner.core.words import trim_span
@@ -35,7 +35,7 @@ class SplitText:
         self.starts = [start for start, _ in offsets]
         self.ends = [end for _, end in offsets]
 
-    @property
+    @cached_property
     def words(self) -> list[str]:
         """The words, as they stand in the text."""
         return [self.text[start:end] for start, end in zip(self.starts, self.ends, strict=True)]

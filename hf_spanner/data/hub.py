@@ -7,6 +7,7 @@ from datasets import ClassLabel, Dataset, IterableDataset, LargeList, List
 
 from hf_spanner.data.classes import TAG_FIELDS, named_record
 from hf_spanner.data.policy import Reading
+from hf_spanner.data.records import tag_fields
 from hf_spanner.data.schema import Problem
 
 
@@ -42,6 +43,7 @@ def dataset_records(
         unknown = [
             (field, tag, len(names))
             for field, names in tag_names.items()
+            if field in tag_fields(record)
             for tag in record.get(field) or ()
             if not isinstance(tag, str)
         ]

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 from typing import Any
@@ -109,8 +110,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The object of some pairs; a repeated key is refused, since JSON would keep its last value alone."""
     values = dict(pairs)
     if len(values) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"key {next(key for key in keys if keys.count(key) > 1)!r} stands twice in one object")
+        numbers = Counter(key for key, _ in pairs)
+        raise ValueError(f"key {next(key for key in numbers if numbers[key] > 1)!r} stands twice in one object")
     return values
 
 

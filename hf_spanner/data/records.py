@@ -76,7 +76,7 @@ def _with_scheme(
     """The same with the tag scheme, which is detected from the first tagged record on."""
     records = iter(records)
     for place, record, unit in records:
-        if _tag_fields(record):
+        if tag_fields(record):
             tagged: Iterable[tuple[str, Mapping[str, Any], Unit]] = chain([(place, record, unit)], records)
             scheme, tagged = scheme_of_stream(tagged, lambda placed: _string_tags(placed[1]), source, reading)
             for placed in tagged:
@@ -89,7 +89,8 @@ def _row(record: Mapping[str, Any], place: str, unit: Unit, scheme: str, reading
     """The row of one record, or None if it cannot be read and such records are dropped."""
     names: dict[str, str | None] = {}
     for field in ("id", "document"):
-        value = record.get(field, record.get(f"{field}_id"))  # SpanMarker calls it document_id
+        value = record.get(field)
+        value = record.get(f"{field}_id") if value is None else value  # SpanMarker calls it document_id
         if value is not None and type(value) not in (str, int):
             reading.refuse_row(place, Problem("type", field, value, "a string or an integer"))
             return None
@@ -126,7 +127,7 @@ def _word_row(
         spans_field = WORDS_FIELDS[field]
         if record.get(spans_field) is not None:
             truths[spans_field] = _span_truth(record, spans_field, words[0], place, unit, reading)
-    for field in _tag_fields(record):
+    for field in tag_fields(record):
         truths[field] = _tag_truth(record, field, words[0], place, scheme, reading)
     if not truths:
         reading.refuse_row(place, form_problem(record))
@@ -253,7 +254,7 @@ def _entity_items(record: Mapping[str, Any], field: str, place: str, reading: Re
     return items
 
 
-def _tag_fields(record: Mapping[str, Any]) -> list[str]:
+def tag_fields(record: Mapping[str, Any]) -> list[str]:
     """The fields that hold the tags of a record's words.
 
     `tags` and `labels` may hold something else, such as parts of speech or topics: they count where `ner_tags` is not
@@ -278,5 +279,5 @@ def _look_like_tags(values: object, words: object) -> bool:
 
 def _string_tags(record: Mapping[str, Any]) -> list[str]:
     """Those tags of a record that are strings, for detection."""
-    tags = next((record[field] for field in _tag_fields(record)), ())
+    tags = next((record[field] for field in tag_fields(record)), ())
     return [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list | tuple) else []

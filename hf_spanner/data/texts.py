@@ -1,6 +1,7 @@
 """From an annotated text to rows: offsets are checked against the surfaces, and words come from the text."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -97,6 +98,7 @@ def text_rows(annotated: AnnotatedText, reading: Reading) -> Iterator[Row]:
                 spans.append(span)
                 if isinstance(entity.score, int | float):
                     scores.setdefault(span, entity.score)
+    spans.sort()
     whole = (0, len(split.starts))
     for border in [whole] if annotated.parts is None else _row_borders(split, spans, annotated, reading):
         yield _row(annotated, split, border, spans, scores, reading)
@@ -110,9 +112,10 @@ def _row(
     scores: Mapping[tuple[int, int, str], float],
     reading: Reading,
 ) -> Row:
-    """The row of the words between two borders, with its piece of the text if details are kept."""
+    """The row of the words between two borders, of the sorted spans, with its piece of the text if details are kept."""
     first, last = border
-    inside = [(start - first, end - first, label) for start, end, label in spans if first <= start < last]
+    own = spans[bisect_left(spans, (first,)) : bisect_left(spans, (last,))]
+    inside = [(start - first, end - first, label) for start, end, label in own]
     entities = reading.unique_entities(inside, annotated.place)
     name, document = (None if name is None else str(name) for name in (annotated.id, annotated.document))
     row: Row = {"id": name, "document": document, "tokens": split.words[first:last], "entities": entities}

@@ -32,6 +32,12 @@ def test_a_number_that_is_no_class_is_refused_or_dropped(reading):
     assert [record["tokens"] for _, record in records_of(dataset, reading(on_error="drop"))] == [["b"]]
 
 
+def test_numbers_of_a_field_that_holds_no_tags_refuse_nothing(reading):
+    features = Features({**WORDS, "ner_tags": List(ClassLabel(names=TAGS)), "labels": List(ClassLabel(names=["news"]))})
+    dataset = Dataset.from_dict({"tokens": [["a"]], "ner_tags": [[1]], "labels": [[-1]]}, features=features)
+    assert records_of(dataset, reading())[0][1]["ner_tags"] == ["B-PER"]
+
+
 @pytest.mark.parametrize(
     ("kind", "numbered", "named"),
     [

@@ -20,6 +20,14 @@ def test_parts_are_rows_joined_where_an_entity_runs_over_a_border(reading):
         assert [row["text"][start:end] for start, end in row["offsets"]] == row["tokens"]
 
 
+def test_entities_in_any_order_go_to_their_parts(reading):
+    annotated = AnnotatedText(
+        "f", "a b\nc d\ne", [entity(8, 9), entity(4, 7), entity(0, 1), entity(6, 7)], parts=[0, 4, 8]
+    )
+    rows = list(text_rows(annotated, reading()))
+    assert [[(e["start"], e["end"]) for e in row["entities"]] for row in rows] == [[(0, 1)], [(0, 2), (1, 2)], [(0, 1)]]
+
+
 def test_words_before_the_first_part_are_not_lost(reading):
     rows = list(text_rows(AnnotatedText("f", "a b c", [], parts=[2, 4]), reading()))
     assert [row["tokens"] for row in rows] == [["a"], ["b"], ["c"]]

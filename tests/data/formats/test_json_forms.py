@@ -62,6 +62,7 @@ def test_records_in_memory_are_known_too():
         load_rows([{"full_text": "Ana", "tokens": ["Ana"], "labels": ["B-PER"], "document": 7}])[0]["document"] == "7"
     )
     assert load_rows([{"tokens": ["Ana"], "ner_tags": ["O"], "document_id": 3}])[0]["document"] == "3"
+    assert load_rows([{"tokens": [], "entities": [], "document": None, "document_id": "d"}])[0]["document"] == "d"
 
 
 def damaged(value):
