@@ -67,8 +67,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     reach, skipped, num_done = ner.model.config.context_sentences, [], 0
     if given.resume and given.output.exists():
         skipped, records, num_done = remaining_records(records, given.output, reach)
+    chunks = buffers(records, CHUNK, reach, skipped)
+    first = list(islice(chunks, 1))  # an input that cannot be read leaves no output
     with open_output(given.output) as file, tqdm(unit=" texts", initial=num_done, file=sys.stderr) as progress:
-        for before, chunk, after in buffers(records, CHUNK, reach, skipped):
+        for before, chunk, after in chain(first, chunks):
             answered = answered_records(ner, [*before, *chunk, *after])
             for record in answered[len(before) : len(before) + len(chunk)]:
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
@@ -112,8 +114,11 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         given.output = None if given.output is None else output_file(given.output)
     except argparse.ArgumentTypeError as error:
         parser.error(f"argument --output: {error}")
-    if not given.resume and given.output is not None and given.output.exists():
-        parser.error(f"--output {given.output} exists; give another name, or --resume to go on with it")
+    if given.output is not None and given.output.exists():
+        if not given.resume:
+            parser.error(f"--output {given.output} exists; give another name, or --resume to go on with it")
+        if any(Path(name).exists() and given.output.samefile(name) for name in given.files):
+            parser.error(f"--output {given.output} is a file to read")
     return given
 
 
@@ -211,23 +216,35 @@ def remaining_records(
     A chunk that was begun is done again as a whole: in other batches its scores would differ in the last digits.
 
     Raises:
-        ValueError: If the last record of the output is not the one at its place in the input.
+        ValueError: If the last line of the output is no answer to the record at its place in the input.
     """
-    num_done, size, whole, last = 0, 0, 0, b""
+    num_done, size, whole, last, line = 0, 0, 0, b"", b"{"
     with output.open("rb") as file:
         for line in file:
             if line.endswith(b"\n"):
                 num_done, size, last = num_done + 1, size + len(line), line
                 whole = size if num_done % CHUNK == 0 else whole
     num_begun = num_done % CHUNK
-    skipped = deque(islice(records, num_done - num_begun), maxlen=max(1, reach))
-    begun = list(islice(records, num_begun))
-    record = begun[-1] if begun else skipped[-1] if skipped else {}
-    written = json.loads(last) if last else {}
-    if any(written.get(name) != record.get(name) for name in ("text", "tokens")):
-        raise ValueError(f"{output}, line {num_done}, is not from this input, where record {num_done} is another")
+    numbered = enumerate(records, start=1)
+    skipped = deque(islice(numbered, num_done - num_begun), maxlen=max(1, reach))
+    begun = list(islice(numbered, num_begun))
+    number, record = [(0, {}), *skipped, *begun][-1]
+    if number < num_done or not line.startswith(b"{") or (last and not is_answer(last, record)):
+        place = num_done or 1
+        raise ValueError(f"{output}, line {place}, is not from this input, where record {place} is another or none")
     os.truncate(output, whole)
-    return list(skipped)[-reach:] if reach else [], chain(begun, records), num_done - num_begun
+    before = [record for _, record in skipped][-reach:] if reach else []
+    return before, chain((record for _, record in begun), records), num_done - num_begun
+
+
+def is_answer(line: bytes, record: Record) -> bool:
+    """Whether a line of an output is the record with entities."""
+    try:
+        written = json.loads(line)
+    except ValueError:
+        return False
+    own = [written.get(name) for name in ("text", "tokens")] if isinstance(written, dict) else None
+    return own == [record.get(name) for name in ("text", "tokens")] and "entities" in written
 
 
 def open_output(path: Path | None) -> Any:

@@ -130,10 +130,39 @@ def test_resume_cuts_a_broken_line_and_gives_the_same_file(answered: Callable, t
     assert target.read_bytes() == before
 
 
-def test_resume_refuses_the_output_of_another_input(answered: Callable, texts: Path) -> None:
-    Path("out.jsonl").write_text('{"text": "another", "entities": []}\n', encoding="utf-8")
-    with pytest.raises(ValueError, match=r"out\.jsonl, line 1, is not from this input"):
+@pytest.mark.parametrize(
+    ("written", "line"),
+    [
+        ('{"text": "another", "entities": []}\n', 1),
+        (json.dumps({"text": TEXTS[0]}) + "\n", 1),  # no entities
+        ("hello\n", 1),
+        ("[1, 2]\n", 1),
+        ("hello", 1),
+        ((json.dumps({"text": TEXTS[3], "entities": []}) + "\n") * 5, 5),  # more than the input has
+        ((json.dumps({"text": TEXTS[3], "entities": []}) + "\n") * 1024, 1024),
+    ],
+)
+def test_resume_refuses_what_is_no_output_of_this_input(
+    answered: Callable, texts: Path, written: str, line: int
+) -> None:
+    Path("out.jsonl").write_text(written, encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"out\.jsonl, line {line}, is not from this input"):
         answered(texts, "--resume")
+    assert Path("out.jsonl").read_text(encoding="utf-8") == written
+
+
+def test_an_input_is_no_output(answered: Callable, capsys: pytest.CaptureFixture) -> None:
+    """Labelled rows look like answers to themselves."""
+    Path("out.jsonl").write_text('{"tokens": ["Ana"], "entities": []}\n', encoding="utf-8")
+    with pytest.raises(SystemExit):
+        answered("out.jsonl", "--resume")
+    assert "is a file to read" in capsys.readouterr().err
+
+
+def test_an_input_that_cannot_be_read_leaves_no_output(answered: Callable) -> None:
+    with pytest.raises(FileNotFoundError):
+        answered("missing.txt")
+    assert not Path("out.jsonl").exists()
 
 
 def test_resume_with_a_model_that_does_not_load_leaves_the_output(predict: ModuleType) -> None:
