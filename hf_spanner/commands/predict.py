@@ -179,7 +179,7 @@ def input_records(source: str, reading: Mapping[str, Any], *, is_shared: bool = 
 def unlabelled_row(record: Mapping[str, Any], *, split_hyphens: bool) -> dict[str, Any]:
     """A record with its words; a text without them is split as the model splits it. The text is kept."""
     row = {name: record[name] for name in ("id", "document") if record.get(name) is not None}
-    if "text" not in record:
+    if record.get("text") is None:
         return {**row, "tokens": list(record["tokens"])}
     text, words = record["text"], record.get("tokens")
     offsets = split_words(text, split_hyphens=split_hyphens) if words is None else offsets_of_words(text, words) or []

@@ -12,14 +12,19 @@ Record = dict[str, Any]
 
 
 def record_problem(record: Mapping[str, Any]) -> Problem | None:
-    """What is wrong with a record, or None: it must have `text` or `tokens`, or both where the words are the text's."""
-    if not {"text", "tokens"} & record.keys():
+    """What is wrong with a record, or None: it must have `text` or `tokens`, or both where the words are the text's.
+
+    Null is as good as none.
+    """
+    text, words = record.get("text"), record.get("tokens")
+    if text is None and words is None:
+        if "text" in record:
+            return Problem("type", "text", None, "a string, or tokens")
         return Problem("type", "fields", sorted(record), "text or tokens")
-    text, words = record.get("text", ""), record.get("tokens", [])
-    if not isinstance(text, str):
+    if text is not None and not isinstance(text, str):
         return Problem("type", "text", text, "a string")
-    problem = words_problem(words)
-    if problem is None and {"text", "tokens"} <= record.keys() and offsets_of_words(text, words) is None:
+    problem = None if words is None else words_problem(words)
+    if problem is None and text is not None and words is not None and offsets_of_words(text, words) is None:
         problem = Problem("two truths", "text", text, f"a text of the words of tokens, {words[:8]}, or one of both")
     return problem
 
@@ -36,7 +41,8 @@ def answered_records(ner: SpanNERPipeline, records: Sequence[Record]) -> list[Re
     """
     split_hyphens = ner.model.config.split_hyphens
     offsets = [
-        None if "tokens" in record else split_words(record["text"], split_hyphens=split_hyphens) for record in records
+        split_words(record["text"], split_hyphens=split_hyphens) if record.get("tokens") is None else None
+        for record in records
     ]
     answers = ner(
         [

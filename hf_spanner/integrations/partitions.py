@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from io import BufferedReader
 from itertools import chain, islice, pairwise
 from operator import add
-from pathlib import PurePosixPath
 from typing import NamedTuple
 from uuid import uuid4
 
@@ -30,7 +29,7 @@ from hf_spanner.data.policy import Reading, ReadOptions, ReadReport
 from hf_spanner.data.schema import Problem
 
 SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".txt", ".txt.gz")
-PART_BYTES = 2**22
+PART_BYTES = 2**19
 PART_ROWS = 2**13
 CHUNK = 1024  # records in memory at once, sorted by length inside the pipeline
 UNFINISHED = ".unfinished"
@@ -90,7 +89,7 @@ class Chunk(NamedTuple):
 
     Attributes:
         records: Those that can be read.
-        wrong: The others, each with its `place` and `problem`.
+        wrong: The others, each as a `line`, with its `problem`.
         rows: Of Parquet, the rows of those that can be read.
     """
 
@@ -175,7 +174,7 @@ def write_part(ner: SpanNERPipeline, part: Part, source: str, folder: str) -> Pa
     The file holds the records, or the rows of Parquet with all their columns, with `entities` as `answered_records`
     gives them. Neighbouring sentences are read as context within a part.
 
-    Memory: two chunks of records with their entities.
+    Memory: two chunks of records with their entities, and what cannot be read.
 
     Args:
         ner: The pipeline.
@@ -227,9 +226,11 @@ def _line_chunks(system: fs.FileSystem, part: Part) -> Iterator[Chunk]:
         chunk = Chunk([], [])
         keeping = Keeping(ReadOptions(), ReadReport(), chunk.wrong)
         for number, line in taken:
+            num_wrong = len(chunk.wrong)
             try:
-                chunk.records.extend(_line_records(part, number, line, keeping))
-            except ValueError as error:
+                chunk.records.extend(list(_line_records(part, number, line, keeping)))
+            except ValueError as error:  # also in the middle of an array, none of which counts then
+                del chunk.wrong[num_wrong:]
                 keeping.keep(str(error), line.decode("utf-8", errors="replace"))
         yield chunk
 
@@ -238,7 +239,7 @@ def _line_records(part: Part, number: int, line: bytes, keeping: Keeping) -> Ite
     """The record of a line of text or JSON, or those of an array; none for a blank line of JSON."""
     source = part.path if part.start == 0 else f"{part.path} from byte {part.start}"
     text = decoded(line, source, number)
-    if ".txt" in PurePosixPath(part.path).suffixes:
+    if part.path.endswith((".txt", ".txt.gz")):
         yield {"text": text}
         return
     for place, record in json_records(iter([(number, text)]), source, keeping):
@@ -280,17 +281,18 @@ def _parquet_chunks(system: fs.FileSystem, part: Part) -> Iterator[Chunk]:
         for batch in file.iter_batches(CHUNK, range(part.start, part.end)):
             chunk, good = Chunk([], []), []
             names = [name for name in ("text", "tokens", "document") if name in batch.schema.names]
-            for values in batch.select(names).to_pylist():
-                record = {name: value for name, value in values.items() if value is not None}
+            for place, record in enumerate(batch.select(names).to_pylist()):
                 problem = record_problem(record)
                 good.append(problem is None)
                 if problem is None:
                     chunk.records.append(record)
                 else:
-                    place = f"{part.path}, row {row} (from 0) of row group {part.start} on"
-                    chunk.wrong.append({"problem": f"{place}: {problem}"})
-                row += 1
-            yield chunk._replace(rows=batch.filter(pa.array(good, pa.bool_())))
+                    where = f"{part.path}, row {row + place} (from 0) of row group {part.start} on"
+                    (whole,) = batch.slice(place, 1).to_pylist()
+                    line = json.dumps(whole, ensure_ascii=False, default=str)
+                    chunk.wrong.append({"problem": f"{where}: {problem}", "line": line})
+            row += len(good)
+            yield chunk._replace(rows=batch if all(good) else batch.filter(pa.array(good, pa.bool_())))
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Entities of more text than one machine takes, by Ray Data: a pool of workers, each of which loads the model once."""
 
 import json
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ from hf_spanner.integrations.partitions import (
     parts_of,
     write_part,
 )
+
+logger = logging.getLogger(__name__)
 
 PLAN = "_plan.json"  # in the folder of the output: what its parts are parts of
 
@@ -110,7 +113,9 @@ def predict_folder(
     total = PartCounts()
     if not remaining:
         return total
-    num_workers = min(num_workers, len(remaining))
+    if len(remaining) < num_workers:
+        logger.warning("%d of %d workers have work: there are as many parts", len(remaining), num_workers)
+        num_workers = len(remaining)
     with _cluster(ray, num_workers * threads_per_worker):
         rows = ray.data.from_items([part._asdict() for part in remaining], override_num_blocks=len(remaining))
         counted = rows.map(
@@ -133,10 +138,12 @@ def _remaining_parts(parts: list[Part], plan: Mapping[str, Any], folder: str, re
     """The parts that the folder does not hold yet; a new folder gets the plan, an old one must have the same.
 
     Raises:
-        ValueError: If the folder exists and may not, or has another plan, where the message names what differs, or half
-            of one.
+        ValueError: If the folder holds input, exists and may not, or has another plan, where the message names what
+            differs, or half of one.
     """
     system, target = file_system(folder)
+    if any(part.path.startswith(f"{target}/") for part in parts):
+        raise ValueError(f"output {folder} must lie beside the input, which holds it, and would be read as input")
     plan = json.loads(json.dumps({**plan, "parts": parts}))
     found = system.get_file_info(fs.FileSelector(target, allow_not_found=True))
     names = {info.base_name for info in found if not info.base_name.startswith(UNFINISHED)}

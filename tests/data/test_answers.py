@@ -64,3 +64,12 @@ def test_a_record_has_a_text_or_words(record: dict[str, Any], words: str) -> Non
     assert words in str(problem)
     assert record_problem({"text": ""}) is None
     assert record_problem({"tokens": []}) is None
+    assert record_problem({"text": None, "tokens": None}) is not None
+
+
+def test_null_is_as_good_as_none(random_tagger: Callable[..., SpanNERPipeline]) -> None:
+    records = [{"text": TEXT, "tokens": None}, {"text": None, "tokens": WORDS}]
+    assert [record_problem(record) for record in records] == [None, None]
+    expected = answered_records(ner := random_tagger("boundary_smoothing"), [{"text": TEXT}, {"tokens": WORDS}])
+    answered = answered_records(ner, records)
+    assert [record["entities"] for record in answered] == [record["entities"] for record in expected]

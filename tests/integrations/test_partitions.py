@@ -109,7 +109,8 @@ def test_parquet_keeps_its_columns_and_adds_entities(
         assert row["entities"] == [entity | unset for entity in record["entities"]]
     assert counts == PartCounts(4, sum(len(row["entities"]) for row in rows), 1)
     (wrong,) = lines_of(tmp_path / "out" / "wrong" / "part-000000.jsonl")
-    assert "in.parquet, row 2 (from 0) of row group 0 on: fields is []" in wrong["problem"]
+    assert "in.parquet, row 2 (from 0) of row group 0 on: text is None (type)" in wrong["problem"]
+    assert json.loads(wrong["line"]) == {"id": 3, "text": None, "tokens": None}
 
 
 def test_lines_that_cannot_be_read_are_kept_with_their_problem(ner: SpanNERPipeline, tmp_path: Path) -> None:
@@ -130,6 +131,14 @@ def test_what_is_wrong_in_an_array_leaves_its_other_records(ner: SpanNERPipeline
     wrong = lines_of(tmp_path / "out" / "wrong" / "part-000000.jsonl")
     assert [entry["line"] for entry in wrong] == ['{"text": 5}', "7"]
     assert "a.jsonl, line 1, item 3 of it (from 0): " in wrong[1]["problem"]
+
+
+def test_of_an_array_that_breaks_off_nothing_counts(ner: SpanNERPipeline, tmp_path: Path) -> None:
+    line = '[{"text": "Ana"}, 7, {"text": "Bo"} {"text": "Oslo"}]'
+    (tmp_path / "a.txt.jsonl").write_text(line + "\n")
+    assert answered(ner, tmp_path / "a.txt.jsonl", tmp_path / "out") == (0, 0, 1)
+    (wrong,) = lines_of(tmp_path / "out" / "wrong" / "part-000000.jsonl")
+    assert wrong["line"] == line
 
 
 def test_neighbouring_sentences_are_read_across_chunks(

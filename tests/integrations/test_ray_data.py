@@ -104,6 +104,8 @@ def test_a_killed_worker_loses_and_doubles_nothing(ray: Any, model: Path, source
 
 def test_an_output_of_something_else_or_with_half_a_plan_is_refused(tmp_path: Path) -> None:
     output, part = str(tmp_path / "out"), Part(0, "a.txt", 0, 4)
+    with pytest.raises(ValueError, match="out must lie beside the input, which holds it"):
+        _remaining_parts([Part(0, f"{output}/a.txt", 0, 4)], {"model": "m"}, output, resume=False)
     assert _remaining_parts([part], {"model": "m"}, output, resume=False) == [part]
     assert [path.name for path in (tmp_path / "out").iterdir()] == [PLAN]
     with pytest.raises(ValueError, match="was begun with another model and another parts"):
