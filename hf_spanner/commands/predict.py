@@ -110,16 +110,21 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         return given
     if unused := [f"--{name}" for name in ("workers", "threads", "gpus") if vars(given)[name] is not None]:
         parser.error(f"{', '.join(unused)} only go with --engine")
+    given.output = None if given.output is None else checked_output(parser, given)
+    return given
+
+
+def checked_output(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Path:
+    """The file to write, which exists only to go on with it, and is none to read."""
     try:
-        given.output = None if given.output is None else output_file(given.output)
+        output = output_file(given.output)
     except argparse.ArgumentTypeError as error:
         parser.error(f"argument --output: {error}")
-    if given.output is not None and given.output.exists():
-        if not given.resume:
-            parser.error(f"--output {given.output} exists; give another name, or --resume to go on with it")
-        if any(Path(name).exists() and given.output.samefile(name) for name in given.files):
-            parser.error(f"--output {given.output} is a file to read")
-    return given
+    if output.exists() and not given.resume:
+        parser.error(f"--output {output} exists; give another name, or --resume to go on with it")
+    if output.exists() and any(Path(name).exists() and output.samefile(name) for name in given.files):
+        parser.error(f"--output {output} is a file to read")
+    return output
 
 
 def predict_with_ray(given: argparse.Namespace) -> None:

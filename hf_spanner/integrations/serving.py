@@ -21,11 +21,13 @@ from hf_spanner.core.calibration import PROMISES
 from hf_spanner.core.configuration_span_ner import VERSION
 from hf_spanner.core.field_rules import ProbabilityByLabel, in_words
 from hf_spanner.core.pipeline_span_ner import SpanNERPipeline
+from hf_spanner.core.prediction import Entity
 from hf_spanner.integrations.shared_pipeline import BusyError, SharedPipeline, checked_question
 
 ENTITIES = "/entities"
 TOGETHER = 32  # texts of several requests that are read together, at least
 RETRY = {"Retry-After": "1"}
+NUM_PROBLEMS = 5  # of a body, that are told
 WORDS = {"type": "array", "items": {"type": "string"}}
 
 
@@ -160,7 +162,7 @@ def make_app(ner: SpanNERPipeline, limits: Limits | None = None) -> FastAPI:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await asyncio.wrap_future(shared.ask(checked_question(ner, "Ana met Bo in Oslo.", {"pretokenized": False})))
         yield
-        await asyncio.to_thread(shared.close)
+        await asyncio.to_thread(shared.close, limits.max_seconds)
 
     app = FastAPI(title="hf_spanner", version=VERSION, description=described(ner, limits), lifespan=lifespan)
     app.add_middleware(Doorkeeper, limits=limits, metrics=metrics)
@@ -199,7 +201,9 @@ def add_entities(app: FastAPI, ner: SpanNERPipeline, shared: SharedPipeline, lim
         inputs: Annotated[Any, WithJsonSchema(inputs_schema())]
         parameters: Annotated[dict[str, Any] | None, WithJsonSchema(parameters_schema(ner))] = None
 
-    failures: dict[int | str, dict[str, Any]] = {status: {"model": Failure} for status in (408, 413, 422, 500, 503)}
+    failures: dict[int | str, dict[str, Any]] = {
+        status: {"model": Failure} for status in (400, 408, 413, 422, 500, 503)
+    }
 
     @app.post(ENTITIES, response_model=list[FoundEntity] | list[list[FoundEntity]], responses=failures)
     async def entities(body: Body, request: Request) -> Response:
@@ -216,12 +220,26 @@ def add_entities(app: FastAPI, ner: SpanNERPipeline, shared: SharedPipeline, lim
                 raise HTTPException(413, f"inputs must have at most {highest:,} {name}, got {number:,}")
         try:
             coming = asyncio.wrap_future(shared.ask(question))
-            answers = await asyncio.wait_for(coming, request.state.deadline - perf_counter())
         except BusyError as error:
             raise HTTPException(503, str(error), RETRY) from error
-        except TimeoutError as error:
-            raise HTTPException(503, f"no answer within {limits.max_seconds} seconds", RETRY) from error
+        answers = await answered(coming, request, limits)
         return AsciiResponse(answers[0] if question.is_single else answers)
+
+
+async def answered(coming: asyncio.Future, request: Request, limits: Limits) -> list[list[Entity]]:
+    """The answers, for as long as there is time and the client stays; otherwise the model is spared the question."""
+    gone = asyncio.ensure_future(request.receive())  # after the body comes only the end of the connection
+    gone.add_done_callback(lambda task: task.cancelled() or task.exception())  # a deadline is the same one
+    done, _ = await asyncio.wait(
+        {coming, gone}, timeout=request.state.deadline - perf_counter(), return_when=asyncio.FIRST_COMPLETED
+    )
+    gone.cancel()
+    if coming in done:
+        return coming.result()
+    coming.cancel()
+    if gone in done and gone.exception() is None:
+        raise HTTPException(499, "the client has gone")
+    raise HTTPException(503, f"no answer within {limits.max_seconds} seconds", RETRY)
 
 
 def described(ner: SpanNERPipeline, limits: Limits) -> str:
@@ -266,8 +284,10 @@ async def malformed(_: Request, error: Any) -> Response:
         f"the body is no JSON: {problem['ctx']['error']} at character {problem['loc'][-1]}"
         if problem["type"] == "json_invalid"
         else f"{'.'.join(map(str, problem['loc'][1:])) or 'the body'}: {problem['msg']}, got {problem['input']!r:.200}"
-        for problem in error.errors()
+        for problem in error.errors()[:NUM_PROBLEMS]
     ]
+    more = len(error.errors()) - len(problems)
+    problems += [f"and {more} more"] if more else []
     return AsciiResponse({"error": f"{'; '.join(problems)}; allowed: inputs and parameters"}, 422)
 
 

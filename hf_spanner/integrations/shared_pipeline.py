@@ -133,8 +133,9 @@ class SharedPipeline:
 
     @property
     def num_waiting(self) -> int:
-        """Questions that wait."""
-        return len(self._waiting)
+        """Questions that wait and that somebody waits for."""
+        with self._changed:
+            return sum(not question.answers.cancelled() for question in self._waiting)
 
     @property
     def is_ready(self) -> bool:
@@ -149,17 +150,18 @@ class SharedPipeline:
         """
         with self._changed:
             if not self.is_ready:
-                raise BusyError(f"{self.num_waiting} requests are waiting; try again later")
+                raise BusyError(f"{self.num_waiting} requests are waiting, or the service is ending; try again later")
+            self._waiting = deque(waiting for waiting in self._waiting if not waiting.answers.cancelled())
             self._waiting.append(question)
             self._changed.notify()
         return question.answers
 
-    def close(self) -> None:
-        """Take no more questions, answer those that wait, and end the thread."""
+    def close(self, max_seconds: float | None = None) -> None:
+        """Take no more questions, answer those that wait, and end the thread; leave it to itself after some seconds."""
         with self._changed:
             self._closed = True
             self._changed.notify()
-        self._thread.join()
+        self._thread.join(max_seconds)
 
     def _work(self) -> None:
         while questions := self._next_questions():

@@ -18,6 +18,7 @@ from fastapi.testclient import TestClient  # noqa: E402
 from hf_spanner import SpanNERPipeline  # noqa: E402
 from hf_spanner.commands.program import EXTRAS  # noqa: E402
 from hf_spanner.integrations.serving import Limits, make_app  # noqa: E402
+from hf_spanner.integrations.shared_pipeline import SharedPipeline, checked_question  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 TEXTS = ["Ana met Bo in Oslo .", "", "The University of New York opened", "half of a pair: \ud800"]
@@ -72,6 +73,7 @@ def test_answers_are_those_of_the_pipeline(client: TestClient, ner: SpanNERPipel
         ("7", 422, "the body: Input should be a valid dictionary"),
         ('{"text": "Ana"}', 422, r"inputs: Field required, .*text: Extra inputs are not permitted, got 'Ana'"),
         ('{"inputs": "Ana", "parameters": [1]}', 422, r"parameters: Input should be a valid dictionary, got \[1\]"),
+        (json.dumps(dict.fromkeys("abcdefgh", 1)), 422, "(.*Extra inputs.*){4}; and 4 more; allowed: inputs"),
         ('{"inputs": 7}', 422, "inputs must be a text or a list, got int"),
         ('{"inputs": ["Ana", null]}', 422, "input at position 1 must be a text, got NoneType"),
         ('{"inputs": [["Ana"]]}', 422, "input at position 0 is a list; for lists of words give pretokenized=True"),
@@ -148,7 +150,7 @@ def test_a_service_that_is_full_says_so_and_answers_what_it_took(
         assert any(client.get("/ready").status_code == 503 for _ in range(1000))
         refused = ask(client, "Oslo")
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
-        assert refused.json() == {"error": "2 requests are waiting; try again later"}
+        assert refused.json() == {"error": "2 requests are waiting, or the service is ending; try again later"}
         assert client.get("/health").json() == {"status": "alive"}
         may_run.set()
         assert [future.result(10).status_code for future in (first, *later)] == [200, 200, 200]
@@ -164,11 +166,17 @@ def test_who_waits_too_long_is_told_so(ner: SpanNERPipeline, monkeypatch: pytest
     assert (response.status_code, response.json()) == (503, {"error": "no answer within 0.05 seconds"})
 
 
+def answer_to(app: Any, receive: Callable) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Head and body of the answer to what is received."""
+    sent: asyncio.Queue = asyncio.Queue()
+    headers = [(b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/entities", "headers": headers, "query_string": b""}
+    asyncio.run(asyncio.wait_for(app(scope, receive, sent.put), 10))
+    return sent.get_nowait(), sent.get_nowait()
+
+
 def test_a_body_that_does_not_come_is_not_waited_for(ner: SpanNERPipeline) -> None:
-    app, sent = make_app(ner, Limits(max_seconds=0.05)), asyncio.Queue()
-    scope = {"type": "http", "method": "POST", "path": "/entities", "headers": [], "query_string": b""}
-    asyncio.run(asyncio.wait_for(app(scope, asyncio.Event().wait, sent.put), 10))
-    start, end = sent.get_nowait(), sent.get_nowait()
+    start, end = answer_to(make_app(ner, Limits(max_seconds=0.05)), asyncio.Event().wait)
     assert (start["status"], (b"connection", b"close") in start["headers"]) == (408, True)
     assert json.loads(end["body"]) == {"error": "no whole body within 0.05 seconds"}
 
@@ -196,7 +204,7 @@ def test_the_extra_brings_what_the_command_needs() -> None:
 def test_what_the_body_took_is_not_waited_again_for_the_answer(
     ner: SpanNERPipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock, may_run, sent = [0.0], Event(), asyncio.Queue()
+    clock, may_run = [0.0], Event()
     monkeypatch.setattr("hf_spanner.integrations.serving.perf_counter", lambda: clock[0])
     monkeypatch.setattr(SpanNERPipeline, "_spans", lambda *_: may_run.wait(10))
 
@@ -204,9 +212,34 @@ def test_what_the_body_took_is_not_waited_again_for_the_answer(
         clock[0] += 31
         return {"type": "http.request", "body": b'{"inputs": "Oslo"}'}
 
-    headers = [(b"content-type", b"application/json")]
-    scope = {"type": "http", "method": "POST", "path": "/entities", "headers": headers, "query_string": b""}
-    asyncio.run(asyncio.wait_for(make_app(ner, LIMITS)(scope, late, sent.put), 10))
+    start, body = answer_to(make_app(ner, LIMITS), late)
     may_run.set()
-    start, body = sent.get_nowait(), sent.get_nowait()
     assert (start["status"], json.loads(body["body"])) == (503, {"error": "no answer within 30 seconds"})
+
+
+def test_an_answer_is_not_made_for_a_client_that_has_gone(
+    ner: SpanNERPipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_begun, may_run, read = Event(), Event(), []
+    messages = iter([{"type": "http.request", "body": b'{"inputs": "Oslo"}'}, {"type": "http.disconnect"}])
+
+    def held(_: Any, texts: Any, *__: Any) -> Any:
+        if texts:
+            read.append(texts)
+            has_begun.set()
+            may_run.wait(10)
+        return iter(())
+
+    async def receive() -> Any:
+        return next(messages)
+
+    monkeypatch.setattr(SpanNERPipeline, "_answers", held)
+    shared = SharedPipeline(ner, max_waiting=2)
+    monkeypatch.setattr("hf_spanner.integrations.serving.SharedPipeline", lambda *_, **__: shared)
+    shared.ask(checked_question(ner, "first", {}))
+    assert has_begun.wait(10)
+    start, _ = answer_to(make_app(ner, LIMITS), receive)
+    assert (start["status"], shared.num_waiting) == (499, 0)
+    may_run.set()
+    shared.close()
+    assert len(read) == 1

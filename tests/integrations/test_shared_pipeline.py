@@ -104,9 +104,12 @@ def test_a_question_that_fails_does_not_spoil_the_others(slow: SlowPipeline) -> 
 
 
 def test_the_model_is_spared_a_question_that_nobody_waits_for(slow: SlowPipeline) -> None:
-    shared = busy_with(slow)
+    shared = busy_with(slow, max_waiting=1)
     assert shared.ask(question("gone")).cancel()
+    assert (shared.num_waiting, shared.is_ready) == (0, True)
     shared.ask(question("here"))
+    shared.close(0.01)  # waits no longer
+    assert slow.runs == []
     slow.may_run.set()
     shared.close()
     assert slow.runs == [["first"], ["here"]]
