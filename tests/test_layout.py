@@ -30,7 +30,6 @@ GUARDED = {
 # What a folder may import of ours; a trainer counts as training, though it lies beside its method.
 FOUNDATION = {"core", "methods", "data", "metrics", "quickstart"}
 FOUNDATION_ARROWS = {"core": set(), "methods": {"core"}, "data": {"core"}, "metrics": set(), "quickstart": set()}
-NEVER_SHIPPED = ("training", "data", "metrics", "analysis", "calibration", "export", "commands")
 
 MAX_FILE_LINES, MAX_FUNCTION_LINES = 400, 40
 MAX_BYTES = 4_000_000  # of all that a clone fetches
@@ -224,15 +223,6 @@ def test_third_parties_are_few(path: Path) -> None:
             assert top in THIRD_PARTY | {"hf_spanner"} | set(sys.stdlib_module_names), name
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=short)
-def test_shipped_files_never_need_what_does_not_ship(path: Path) -> None:
-    for name, _ in imported_modules(path):
-        parts = name.split(".")
-        if parts[0] == "hf_spanner":
-            assert parts[1] not in NEVER_SHIPPED, name
-            assert not parts[-1].startswith("trainer_"), name
-
-
 @pytest.mark.parametrize("path", IN_CORE_OR_METHOD, ids=short)
 def test_no_method_imports_another(path: Path) -> None:
     folder, *below = path.relative_to(SOURCE).parts
@@ -276,9 +266,6 @@ def test_every_method_is_registered_under_the_name_of_its_folder() -> None:
     from hf_spanner import METHODS
 
     assert sorted(METHODS) == sorted(folder.name for folder in METHOD_FOLDERS)
-    for name, model in METHODS.items():
-        assert model.config_class.model_type == name
-        assert model.__module__ == f"hf_spanner.methods.{name}.modeling_{name}"
 
 
 @pytest.mark.parametrize("path", sorted(TESTS.rglob("*.py")), ids=short)

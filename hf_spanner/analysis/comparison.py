@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from hf_spanner.analysis.errors import spans_by_text
 from hf_spanner.core.spans import EntityLists
 from hf_spanner.metrics.span_ner.matching import SpanKey, SpanLists, matched_spans, span_keys
 from hf_spanner.metrics.span_ner.resampling import num_documents, paired_bootstrap
@@ -170,7 +171,7 @@ def differing_examples(
         side that share a word with this one, as (span, label) or (span, label, score).
     """
     gold_keys = set(gold)
-    by_text = {side: _by_text(keys) for side, keys in (("gold", gold_keys), ("first", first), ("second", second))}
+    by_text = {side: spans_by_text(keys) for side, keys in (("gold", gold_keys), ("first", first), ("second", second))}
     scores: dict[str, Mapping[SpanKey, float]] = {"gold": {}, "first": first, "second": second}
     examples = {}
     for is_right in (True, False):
@@ -192,7 +193,7 @@ def check_same_gold(gold: SpanLists, expected: SpanLists, name: str) -> None:
     """
     if len(gold) != len(expected):
         raise ValueError(f"{name}: must hold the same rows as the other side, got {len(gold)} for {len(expected)}")
-    given, wanted = (_by_text(set(span_keys(side, "references"))) for side in (gold, expected))
+    given, wanted = (spans_by_text(set(span_keys(side, "references"))) for side in (gold, expected))
     for text in range(len(gold)):
         if given.get(text) != wanted.get(text):
             raise ValueError(
@@ -331,11 +332,3 @@ def _labels_of_boundaries(keys: Iterable[SpanKey]) -> dict[tuple[int, int, int],
     for key in keys:
         labels[key[:3]].add(key[3])
     return labels
-
-
-def _by_text(keys: Iterable[SpanKey]) -> dict[int, list[SpanKey]]:
-    """Sorted spans of each text."""
-    keys_by_text: dict[int, list[SpanKey]] = defaultdict(list)
-    for key in sorted(keys):
-        keys_by_text[key[0]].append(key)
-    return keys_by_text

@@ -57,7 +57,7 @@ def span_errors(predicted: Collection[SpanKey], gold: Collection[SpanKey]) -> li
         The errors; within a text pairs first, then missed, then invented.
     """
     wrong, unfound = set(predicted) - set(gold), set(gold) - set(predicted)
-    wrong_by_text, unfound_by_text = _by_text(wrong), _by_text(unfound)
+    wrong_by_text, unfound_by_text = spans_by_text(wrong), spans_by_text(unfound)
     errors = []
     for text in sorted(wrong_by_text.keys() | unfound_by_text.keys()):
         wrong_keys, unfound_keys = wrong_by_text[text], unfound_by_text[text]
@@ -111,7 +111,7 @@ def context_window(error: Error, num_words: int, reach: int) -> tuple[int, int]:
     return max(0, first - reach), min(num_words, end + reach)
 
 
-def _by_text(keys: Iterable[SpanKey]) -> dict[int, list[SpanKey]]:
+def spans_by_text(keys: Iterable[SpanKey]) -> dict[int, list[SpanKey]]:
     """Sorted spans of each text."""
     keys_by_text: dict[int, list[SpanKey]] = defaultdict(list)
     for key in sorted(keys):

@@ -7,13 +7,13 @@ import numpy as np
 from scipy.optimize import brentq, minimize
 from scipy.special import expit, logit
 
+from hf_spanner.calibration.fitting import INTERCEPTS, SLOPES, score_log_odds
 from hf_spanner.core.calibration import SMALLEST_SCORE
 
 SURE_SHARE = 0.1  # of all suggestions, those of the highest scores show how often true ones are not annotated
 MIN_SUGGESTIONS = 50  # fewer say too little: their scores are taken as they are; at least so many are the surest
 USUAL_RATE = 0.05  # the rate where there are too few to estimate one
 RATES = (1e-4, 0.5)
-SLOPES, INTERCEPTS = (0.01, 20.0), (-20.0, 20.0)
 
 
 class LabelNoise(NamedTuple):
@@ -35,7 +35,7 @@ class LabelNoise(NamedTuple):
 
     def true_probability(self, scores: Sequence[float] | np.ndarray) -> np.ndarray:
         """(n,) q(s): the probability that a suggestion is a true entity, before the annotation is looked at."""
-        return expit(self.slope * _log_odds(scores) + self.intercept)
+        return expit(self.slope * score_log_odds(scores) + self.intercept)
 
     def wrong_probability(self, scores: Sequence[float] | np.ndarray) -> np.ndarray:
         """(n,) probability that the annotation is wrong which does not hold a suggestion of this score.
@@ -76,7 +76,7 @@ def fitted_noise(
     rate = fitted_rate(values, found) if rate is None else rate
     if len(values) < MIN_SUGGESTIONS:
         return LabelNoise(rate)
-    slope, intercept = _fitted_map(_log_odds(values), found, rate)
+    slope, intercept = _fitted_map(score_log_odds(values), found, rate)
     return LabelNoise(rate, slope, intercept)
 
 
@@ -139,7 +139,3 @@ def _fitted_map(log_odds: np.ndarray, found: np.ndarray, rate: float) -> tuple[f
     optimum = minimize(loss, x0=(1.0, 0.0), jac=True, bounds=(SLOPES, INTERCEPTS), method="L-BFGS-B")
     slope, intercept = optimum.x.tolist()
     return slope, intercept
-
-
-def _log_odds(scores: Sequence[float] | np.ndarray) -> np.ndarray:
-    return logit(np.clip(np.asarray(scores, dtype=float), SMALLEST_SCORE, 1.0 - SMALLEST_SCORE))

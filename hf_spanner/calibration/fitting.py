@@ -111,7 +111,7 @@ def fitted_temperature(scores: np.ndarray, correct: np.ndarray, weights: np.ndar
     Returns:
         {"temperature": T}.
     """
-    log_odds = _log_odds(scores)
+    log_odds = score_log_odds(scores)
     bounds = np.log(TEMPERATURES)
     optimum = minimize_scalar(
         lambda log_temperature: _log_loss(log_odds / np.exp(log_temperature), correct, weights),
@@ -135,7 +135,7 @@ def fitted_platt(scores: np.ndarray, correct: np.ndarray, weights: np.ndarray) -
     Returns:
         {"slope": a, "intercept": b}.
     """
-    log_odds = _log_odds(scores)
+    log_odds = score_log_odds(scores)
     num_right, num_wrong = weights[correct].sum(), weights[~correct].sum()
     targets = np.where(correct, (num_right + 1) / (num_right + 2), 1 / (num_wrong + 2))
 
@@ -212,7 +212,8 @@ def refuse_fitted_rows(calibration: Mapping[str, Any] | None, rows: Collection[M
     )
 
 
-def _log_odds(scores: np.ndarray) -> np.ndarray:
+def score_log_odds(scores: Sequence[float] | np.ndarray) -> np.ndarray:
+    """Log-odds of scores, those of 0 and 1 kept finite."""
     return logit(np.clip(scores, SMALLEST_SCORE, 1.0 - SMALLEST_SCORE))
 
 

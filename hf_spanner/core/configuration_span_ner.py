@@ -348,12 +348,9 @@ KNOWN_TO_THE_LIBRARY = {
     "attn_implementation",
     "auto_map",
     "custom_pipelines",
-    "dtype",
-    "model_type",
     "name_or_path",
     "num_labels",
     "torch_dtype",
-    "transformers_version",
     "use_cache",
 }
 ENCODER_DROPOUTS = (

@@ -17,7 +17,6 @@ from hf_spanner.core.decoding import Decoding
 from hf_spanner.core.prediction import CandidateFunction, graph_tables
 
 GRAPH_FACTS = "span_ner_graph.json"  # what an exported folder says of its graph
-GRAPH_FILES = {"onnx": "*.onnx*", "openvino": "openvino_model.*"}
 EXTRAS = {"onnx": "onnxruntime", "openvino": "openvino"}  # the package that runs a format, whose extra has its name
 
 # From padded inputs to (P, 5) float32: sentence, start, end, label and score, ordered by sentence.

@@ -4,7 +4,7 @@ import logging
 import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -113,10 +113,7 @@ class BackendWordTokenizer:
             counts = [min(count, self.max_word_tokens) for count in counts]
         if self.rules.unknown is not None and not self.reserved.isdisjoint(ids):
             ids = [self.rules.unknown if token in self.reserved else token for token in ids]
-        bounds = [0]
-        for count in counts:
-            bounds.append(bounds[-1] + count)
-        return TokenizedWords(ids, bounds, word_features(words, self.word_features))
+        return TokenizedWords(ids, list(accumulate(counts, initial=0)), word_features(words, self.word_features))
 
     def feature(
         self, text: TokenizedWords, window: Window, left: Sequence[int] = (), right: Sequence[int] = ()

@@ -14,6 +14,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from hf_spanner.core.calibration import PARAMETERS
 from hf_spanner.core.text_encoder import SOURCE_ARGUMENTS, float_type
 from hf_spanner.data.lines import decoded
+from hf_spanner.data.policy import ReadChoices
 from hf_spanner.data.readers import load_rows
 from hf_spanner.methods import METHODS, training_arguments_of
 from hf_spanner.training.arguments import SpanNERTrainingArguments
@@ -22,23 +23,7 @@ PACKAGE_PREFIX = "package:"
 SECTIONS = ("data", "model", "training", "paper", "encoder_options")
 MERGED_SECTIONS = ("data", "model", "training", "encoder_options")
 SPLITS = {"train": "train", "dev": "validation", "test": "test"}
-READER_FIELDS = (
-    "subset",
-    "format",
-    "scheme",
-    "delimiter",
-    "token_column",
-    "tag_column",
-    "on_error",
-    "ill_formed",
-    "misaligned",
-    "discontinuous",
-    "comments",
-    "class_names",
-    "words",
-    "annotator",
-    "layer",
-)
+READER_FIELDS = ("subset", "format", *(name for name in ReadChoices.__annotations__ if name != "split_hyphens"))
 
 
 @dataclass(frozen=True)

@@ -74,11 +74,6 @@ def invented_names(rng: Random, count: int) -> list[str]:
     return list(names)
 
 
-def split_phrase(text: str) -> tuple[str, ...]:
-    """Words of a lexicon entry."""
-    return tuple(text.split())
-
-
 def with_article(label: str, core: Phrase) -> Mention:
     """The core after an article that may belong to it."""
     return Mention(label, core, ("the",), "article")
@@ -172,16 +167,16 @@ class CastBuilder:
         kind = rng.random()
         core: Phrase = (name, pick(rng, lexicon.INSTITUTE_WORDS))
         if kind < 0.3:
-            core = (town, *split_phrase(pick(rng, lexicon.TOWN_BODIES)))
+            core = (town, *lexicon.words(pick(rng, lexicon.TOWN_BODIES)))
         elif kind < 0.5:
-            core = (*split_phrase(pick(rng, lexicon.BODIES_OF)), "of", town)
+            core = (*lexicon.words(pick(rng, lexicon.BODIES_OF)), "of", town)
         elif kind < 0.65:
-            core = (self.full_name(name), *split_phrase(pick(rng, lexicon.PERSON_BODIES)))
+            core = (self.full_name(name), *lexicon.words(pick(rng, lexicon.PERSON_BODIES)))
         elif kind < 0.8:
-            inner = with_article("EVENT", (town, *split_phrase(pick(rng, lexicon.TOWN_EVENTS))))
+            inner = with_article("EVENT", (town, *lexicon.words(pick(rng, lexicon.TOWN_EVENTS))))
             if rng.random() < 0.5:
-                inner = Mention("WORK", (*split_phrase(pick(rng, lexicon.TITLE_OF_PLACE)), town))
-            core = (*split_phrase(pick(rng, lexicon.FRIENDS_OF)), "of", inner)
+                inner = Mention("WORK", (*lexicon.words(pick(rng, lexicon.TITLE_OF_PLACE)), town))
+            core = (*lexicon.words(pick(rng, lexicon.FRIENDS_OF)), "of", inner)
         forms: list[Phrase] = [(with_article("ORG", core),), (with_article("ORG", core),), (Mention("ORG", core),)]
         return Character("BODY", name, forms, forms)
 
@@ -219,10 +214,10 @@ class CastBuilder:
             Mention("WORK", (pick(rng, lexicon.PLACE_HEADS), name)),
             Mention("WORK", (self.full_name(name).core)),
             Mention("WORK", (name, pick(rng, lexicon.TITLE_FORMS))),
-            Mention("WORK", (*split_phrase(pick(rng, lexicon.TITLE_GERUNDS)), pick(rng, lexicon.TITLE_PLURALS))),
-            Mention("WORK", (*split_phrase(pick(rng, lexicon.TITLE_OF_PERSON)), self.full_name(name))),
-            Mention("WORK", (*split_phrase(pick(rng, lexicon.TITLE_OF_PLACE)), Mention("LOC", (name,)))),
-            Mention("WORK", (*split_phrase(pick(rng, lexicon.TITLE_OF_EVENT)), self.past_event(name))),
+            Mention("WORK", (*lexicon.words(pick(rng, lexicon.TITLE_GERUNDS)), pick(rng, lexicon.TITLE_PLURALS))),
+            Mention("WORK", (*lexicon.words(pick(rng, lexicon.TITLE_OF_PERSON)), self.full_name(name))),
+            Mention("WORK", (*lexicon.words(pick(rng, lexicon.TITLE_OF_PLACE)), Mention("LOC", (name,)))),
+            Mention("WORK", (*lexicon.words(pick(rng, lexicon.TITLE_OF_EVENT)), self.past_event(name))),
             with_article("WORK", (pick(rng, lexicon.TITLE_ADJECTIVES), pick(rng, lexicon.TITLE_NOUNS))),
             with_article("WORK", (pick(rng, lexicon.TITLE_NOUNS), "of", pick(rng, lexicon.TITLE_PLURALS))),
         ]
@@ -232,7 +227,7 @@ class CastBuilder:
     def past_event(self, name: str) -> Mention:
         """A battle or a congress at a place."""
         return with_article(
-            "EVENT", (*split_phrase(pick(self.rng, lexicon.PAST_EVENTS)), "of", Mention("LOC", (name,)))
+            "EVENT", (*lexicon.words(pick(self.rng, lexicon.PAST_EVENTS)), "of", Mention("LOC", (name,)))
         )
 
     def event(self) -> Character:
@@ -240,14 +235,14 @@ class CastBuilder:
         rng = self.rng
         name = self.name()
         town = Mention("LOC", (name,))
-        club = Mention("ORG", (town, *split_phrase(pick(rng, lexicon.TOWN_BODIES))))
-        fund = Mention("ORG", (self.full_name(name), *split_phrase(pick(rng, lexicon.PERSON_BODIES))))
+        club = Mention("ORG", (town, *lexicon.words(pick(rng, lexicon.TOWN_BODIES))))
+        fund = Mention("ORG", (self.full_name(name), *lexicon.words(pick(rng, lexicon.PERSON_BODIES))))
         firm = Mention("ORG", (name, pick(rng, lexicon.COMPANY_WORDS)))
         cores: list[Phrase] = [
-            (town, *split_phrase(pick(rng, lexicon.TOWN_EVENTS))),
+            (town, *lexicon.words(pick(rng, lexicon.TOWN_EVENTS))),
             (pick(rng, (club, club, fund, firm)), pick(rng, lexicon.CLUB_EVENTS)),
-            (self.full_name(name), *split_phrase(pick(rng, lexicon.PERSON_EVENTS))),
-            (name, *split_phrase(pick(rng, lexicon.THEME_EVENTS))),
+            (self.full_name(name), *lexicon.words(pick(rng, lexicon.PERSON_EVENTS))),
+            (name, *lexicon.words(pick(rng, lexicon.THEME_EVENTS))),
         ]
         form = with_article("EVENT", pick(rng, cores))
         return Character("EVENT", name, [(form,)], [(form,), (form,), (Mention("EVENT", form.core),)])
@@ -266,5 +261,5 @@ class CastBuilder:
             core = form.core
         noun = (pick(self.rng, lexicon.MODIFIER_NOUNS[slot]),)
         mention = Mention(label, core, after=noun, after_kind="modifier", bare_label=bare_label)
-        prelude = split_phrase(pick(self.rng, lexicon.MODIFIER_PRELUDES[slot]))
+        prelude = lexicon.words(pick(self.rng, lexicon.MODIFIER_PRELUDES[slot]))
         return Character(slot, owner.name, [(*prelude, mention)], [(*prelude, mention)])

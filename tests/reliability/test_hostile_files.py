@@ -155,14 +155,6 @@ def test_no_index_of_the_folder_leads_to_another(
         AutoModel.from_pretrained(saved, **arguments)
 
 
-def test_shards_of_the_same_folder_are_read(tiny_model: Make, tmp_path: Path) -> None:
-    model = tiny_model()
-    model.save_pretrained(tmp_path, max_shard_size="50KB")
-    assert len(list(tmp_path.glob("*.safetensors"))) > 1
-    loaded = AutoModel.from_pretrained(tmp_path).state_dict()
-    assert all(value.equal(loaded[name]) for name, value in model.state_dict().items())
-
-
 @pytest.mark.parametrize("name", ["../model.safetensors", "pytorch_model.bin"])
 def test_a_configuration_leads_to_no_other_folder_and_no_other_format(saved: Path, name: str) -> None:
     rewrite_config(saved, transformers_weights=name)

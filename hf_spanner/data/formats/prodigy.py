@@ -87,8 +87,8 @@ def _words(task: Mapping[str, Any], place: str, reading: Reading) -> list[tuple[
         start, end = (token.get("start"), token.get("end")) if isinstance(token, Mapping) else (None, None)
         is_in_text = type(start) is int and type(end) is int and last <= start <= end <= len(text)
         if not is_in_text or text[start:end] != token.get("text"):
-            problem = Problem("surface", f"tokens[{index}]", token, "text, start and end as the text has them")
-            reading.refuse(place, problem._replace(reason="tokens"))
+            problem = Problem("tokens", f"tokens[{index}]", token, "text, start and end as the text has them")
+            reading.refuse(place, problem)
             return None
         last = cast(int, end)
         if text[start:end].strip():

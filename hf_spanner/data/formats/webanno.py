@@ -31,10 +31,9 @@ class Layer(NamedTuple):
 
 
 class TokenLine(NamedTuple):
-    """A token, or a piece of one: its line, whether it is a piece, its offsets in characters, and its columns."""
+    """A token, or a piece of one: its line, its offsets in characters, and its columns."""
 
     number: int
-    is_piece: bool
     start: int
     end: int
     cells: Sequence[str]
@@ -84,7 +83,7 @@ def webanno_rows(path: Path, reading: Reading) -> Iterator[Row]:
             words.append((len(text), len(text) + len(word)))
             text, unit, begin = text + word, last, first
         start, end = (words[-1][0] + _characters(text[words[-1][0] :], place - begin) for place in (first, last))
-        tokens.append(TokenLine(number, match[3] is not None, start, end, cells))
+        tokens.append(TokenLine(number, start, end, cells))
     entities, document = _chosen(layers, tokens, path, reading), path.with_suffix("").name
     yield from text_rows(AnnotatedText(str(path), text, entities, None, document, words, parts), reading)
 

@@ -6,8 +6,7 @@ from torch import Tensor
 
 def legal_spans(word_mask: Tensor) -> Tensor:
     """(B, N, N) bool: cell (i, j) with i <= j whose first and last word have tokens, from a (B, N) mask."""
-    is_ordered = torch.ones(word_mask.shape[1], word_mask.shape[1], dtype=torch.bool, device=word_mask.device).triu()
-    return is_ordered & word_mask[:, :, None] & word_mask[:, None, :]
+    return (word_mask[:, :, None] & word_mask[:, None, :]).triu()
 
 
 def smoothing_ring(epsilon: float, distance: int) -> list[tuple[int, int, float]]:

@@ -65,8 +65,7 @@ class BoundarySmoothingModel(SpanNERModel):
         """(B, K, 4) packed: each legal span whose likeliest class is a type, with that class's softmax probability."""
         logits = output.logits.contiguous()  # classes side by side: several times faster to search
         best = logits.argmax(dim=-1)  # (B, N, N)
-        has_type = (best < logits.shape[-1] - 1).triu()
-        is_candidate = has_type & output.word_mask[:, :, None] & output.word_mask[:, None, :]
+        is_candidate = (best < logits.shape[-1] - 1) & legal_spans(output.word_mask)
         sentence, starts, lasts = is_candidate.nonzero(as_tuple=True)  # (P,)
         labels = best[sentence, starts, lasts]  # (P,)
         scores = logits[sentence, starts, lasts].softmax(dim=-1, dtype=torch.float32).amax(dim=-1)  # (P,)
@@ -110,7 +109,6 @@ class Biaffine(nn.Module):
         super().__init__()
         assert config.num_labels is not None
         size, num_classes = config.affine_size, config.num_labels + 1
-        self.size = size
         self.dropout = nn.Dropout(config.affine_dropout)
         self.pair_weight = nn.Parameter(torch.empty(num_classes, size, size))  # of (class, end, start): U transposed
         self.linear_weight = nn.Parameter(torch.empty(num_classes, 2 * size + config.width_embedding_size))
