@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hf_spanner.core.calibration import PROMISES
+from hf_spanner.core.field_rules import ProbabilityByLabel, in_words
 from hf_spanner.core.own_encoders import register_saved_encoder
 from hf_spanner.data.formats.table import FORMATS
 from hf_spanner.data.writers import save_rows
@@ -45,13 +46,13 @@ def command_parser(name: str, doc: str | None) -> argparse.ArgumentParser:
 
 def add_decoding_options(parser: argparse.ArgumentParser) -> None:
     """Add an option for each setting of any method, with a YAML value; if it is left out, the model's own holds."""
+    group = parser.add_argument_group("settings of inference", "in place of the model's own, by YAML values")
+    configs = [model.config_class for model in METHODS.values()]
     for name in DECODING_PARAMETERS:
-        parser.add_argument(
-            f"--{name.replace('_', '-')}",
-            type=setting,
-            default=argparse.SUPPRESS,
-            help="value in place of the model's",
-        )
+        rules = [config.field_rules[name] for config in configs if name in config.decoding_parameters]
+        allowed = "; or ".join(dict.fromkeys(map(in_words, rules or [ProbabilityByLabel])))
+        option = f"--{name.replace('_', '-')}"
+        group.add_argument(option, type=setting, default=argparse.SUPPRESS, metavar="VALUE", help=allowed)
 
 
 def add_trust_option(parser: argparse.ArgumentParser) -> None:

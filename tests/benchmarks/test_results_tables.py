@@ -53,6 +53,7 @@ def test_seeds_of_a_run_share_a_row_of_means(tables: ModuleType) -> None:
         ({"name": "gum_full", "overrides": ["model.max_offset=2", "training.use_cpu=true"]}, True),
         ({"name": "gum_full", "overrides": ["model.max_offset=0"]}, False),
         ({"name": "gum_full", "overrides": ["training.num_train_epochs=3"]}, False),
+        ({"name": "gum_full_beta0.9", "overrides": ["training.adam_beta1=0.9"]}, False),
         ({"name": "gum_equal"}, False),
         ({"name": "gum_125"}, False),
         ({"name": "gum_full", "recipe": "weibo_e5.yaml"}, False),
