@@ -1,5 +1,6 @@
 """A data set for the Hub: Parquet files of its splits and a card that says what they hold."""
 
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -50,11 +51,14 @@ def save_dataset(
         language: Code of the language, such as "en", or several.
 
     Raises:
-        ValueError: If there is no split, or the folder exists, or a row is malformed; nothing is written.
+        ValueError: If there is no split, a name of one is more than letters, digits and underscores, the folder exists,
+            or a row is malformed; nothing is written.
     """
     folder = Path(folder)
     if not splits:
         raise ValueError("splits must hold at least one, got none")
+    if wrong := [split for split in splits if not re.fullmatch(r"\w+", split)]:
+        raise ValueError(f"names of splits must be letters, digits and underscores, got {wrong[0]!r}")
     if folder.exists():
         raise ValueError(f"folder {folder} exists; allowed: a new name")
     (folder / "data").mkdir(parents=True)

@@ -48,13 +48,18 @@ def save_rows(
         raise ValueError(f"path {path} ends with .gz; allowed for {name}: another name")
     report = ReadReport() if report is None else report
     unfinished = path.with_name(f".unfinished-{path.name}")
+    _remove(unfinished)  # what an earlier call left that was killed
     try:
         write(cast(Any, rows), unfinished, Writing(on_error, scheme, report))
         unfinished.replace(path)
     finally:
-        if unfinished.is_dir():
-            shutil.rmtree(unfinished)
-        else:
-            unfinished.unlink(missing_ok=True)
+        _remove(unfinished)
     if report.counts:
         logger.warning("%s: %s", path, report)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ from hf_spanner.data.policy import ReadReport
 ROWS = [{"id": "1", "document": "d", "tokens": ["Ana"], "entities": [{"start": 0, "end": 1, "label": "PER"}]}]
 
 
-def test_loaded_rows_can_be_saved_and_loaded(tmp_path, caplog):
+def test_loaded_rows_can_be_saved_and_loaded(tmp_path):
     report = ReadReport()
     save_rows(load_rows(ROWS), tmp_path / "a.jsonl", report=report)
     assert list(load_rows(tmp_path / "a.jsonl")) == ROWS
@@ -30,7 +30,9 @@ def test_what_exists_is_not_overwritten_and_a_failure_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(ValueError, match="ends with .gz"):
         save_rows(ROWS, tmp_path / "a.spacy.gz")
+    (tmp_path / ".unfinished-a.jsonl").mkdir()  # of a call that was killed
     save_rows(ROWS, path)
+    assert list(tmp_path.iterdir()) == [path]
     with pytest.raises(ValueError, match="exists; allowed: a new name"):
         save_rows(ROWS, path)
 
