@@ -55,10 +55,8 @@ def save_dataset(
             or a row is malformed; nothing is written.
     """
     folder = Path(folder)
-    if not splits:
-        raise ValueError("splits must hold at least one, got none")
-    if wrong := [split for split in splits if not re.fullmatch(r"\w+", split)]:
-        raise ValueError(f"names of splits must be letters, digits and underscores, got {wrong[0]!r}")
+    if not splits or not all(re.fullmatch(r"\w+", split) for split in splits):
+        raise ValueError(f"splits must be at least one, named by letters, digits and underscores, got {list(splits)}")
     if folder.exists():
         raise ValueError(f"folder {folder} exists; allowed: a new name")
     (folder / "data").mkdir(parents=True)

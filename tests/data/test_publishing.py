@@ -28,7 +28,7 @@ def test_a_folder_holds_its_splits_and_a_card_that_the_hub_reads(tmp_path):
         save_dataset(SPLITS, folder, name="x")
     with pytest.raises(ValueError, match="at least one"):
         save_dataset({}, tmp_path / "other", name="x")
-    with pytest.raises(ValueError, match=r"letters, digits and underscores, got 'a\.b'"):
+    with pytest.raises(ValueError, match=r"letters, digits and underscores, got \['a\.b'\]"):
         save_dataset({"a.b": TRAIN}, tmp_path / "other", name="x")
     with pytest.raises(ValueError, match="tokens"):
         save_dataset({**SPLITS, "test": [{"tokens": 1, "entities": []}]}, tmp_path / "other", name="x")
