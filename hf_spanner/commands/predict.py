@@ -234,7 +234,8 @@ def remaining_records(
     skipped = deque(islice(numbered, num_done - num_begun), maxlen=max(1, reach))
     begun = list(islice(numbered, num_begun))
     number, record = [(0, {}), *skipped, *begun][-1]
-    if number < num_done or not line.startswith(b"{") or (last and not is_answer(last, record)):
+    is_ours = is_answer(last, record) if last else line.startswith(b"{")
+    if number < num_done or not is_ours:
         place = num_done or 1
         raise ValueError(f"{output}, line {place}, is not from this input, where record {place} is another or none")
     os.truncate(output, whole)

@@ -18,9 +18,8 @@ def record_problem(record: Mapping[str, Any]) -> Problem | None:
     """
     text, words = record.get("text"), record.get("tokens")
     if text is None and words is None:
-        if "text" in record:
-            return Problem("type", "text", None, "a string, or tokens")
-        return Problem("type", "fields", sorted(record), "text or tokens")
+        field, value = ("text", None) if "text" in record else ("fields", sorted(record.keys() - {"tokens"}))
+        return Problem("type", field, value, "text or tokens")
     if text is not None and not isinstance(text, str):
         return Problem("type", "text", text, "a string")
     problem = None if words is None else words_problem(words)

@@ -9,6 +9,7 @@ from hf_spanner.data.classes import TAG_FIELDS, named_record
 from hf_spanner.data.policy import Reading
 from hf_spanner.data.records import tag_fields
 from hf_spanner.data.schema import Problem
+from hf_spanner.data.tags import is_tag
 
 
 def dataset_records(
@@ -43,7 +44,7 @@ def dataset_records(
         unknown = [
             (field, tag, len(names))
             for field, names in tag_names.items()
-            if field in tag_fields(record)
+            if field in tag_fields(record) or (record.get("ner_tags") is None and all(map(is_tag, names)))
             for tag in record.get(field) or ()
             if not isinstance(tag, str)
         ]

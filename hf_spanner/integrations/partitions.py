@@ -73,7 +73,7 @@ class Part(NamedTuple):
     @property
     def output(self) -> str:
         """Name of the file that is written for it."""
-        return f"part-{self.number:06d}.{'parquet' if self.is_parquet else 'jsonl'}"
+        return f"part-{self.number:09d}.{'parquet' if self.is_parquet else 'jsonl'}"
 
 
 class PartCounts(NamedTuple):
@@ -203,7 +203,7 @@ def write_part(ner: SpanNERPipeline, part: Part, source: str, folder: str) -> Pa
                 counts = PartCounts(*map(add, counts, added))
                 before = chunk.records[-reach:] if reach else []
         if wrong:
-            with finished_file(system, f"{target}/{WRONG}/part-{part.number:06d}.jsonl") as wrong_file:
+            with finished_file(system, f"{target}/{WRONG}/part-{part.number:09d}.jsonl") as wrong_file:
                 wrong_file.write(_lines(wrong))
     return counts
 
@@ -288,11 +288,18 @@ def _parquet_chunks(system: fs.FileSystem, part: Part) -> Iterator[Chunk]:
                     chunk.records.append(record)
                 else:
                     where = f"{part.path}, row {row + place} (from 0) of row group {part.start} on"
-                    (whole,) = batch.slice(place, 1).to_pylist()
-                    line = json.dumps(whole, ensure_ascii=False, default=str)
+                    line = json.dumps(_whole_row(batch, place, record), ensure_ascii=False, default=str)
                     chunk.wrong.append({"problem": f"{where}: {problem}", "line": line})
             row += len(good)
             yield chunk._replace(rows=batch if all(good) else batch.filter(pa.array(good, pa.bool_())))
+
+
+def _whole_row(batch: pa.RecordBatch, row: int, known: Record) -> Record:
+    """A row with all its columns, or what is known of it where Python has no such values, as of the year 10,000."""
+    try:
+        return batch.slice(row, 1).to_pylist()[0]
+    except (ValueError, OverflowError):
+        return known
 
 
 @contextmanager

@@ -142,8 +142,9 @@ def _remaining_parts(parts: list[Part], plan: Mapping[str, Any], folder: str, re
             differs, or half of one.
     """
     system, target = file_system(folder)
-    if any(part.path.startswith(f"{target}/") for part in parts):
-        raise ValueError(f"output {folder} must lie beside the input, which holds it, and would be read as input")
+    source = file_system(plan["source"])[1]
+    if f"{target}/".startswith(f"{source}/") or any(part.path.startswith(f"{target}/") for part in parts):
+        raise ValueError(f"output {folder} must lie beside the input {plan['source']}, and not in it or around it")
     plan = json.loads(json.dumps({**plan, "parts": parts}))
     found = system.get_file_info(fs.FileSelector(target, allow_not_found=True))
     names = {info.base_name for info in found if not info.base_name.startswith(UNFINISHED)}

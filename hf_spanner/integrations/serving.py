@@ -228,18 +228,25 @@ def add_entities(app: FastAPI, ner: SpanNERPipeline, shared: SharedPipeline, lim
 
 async def answered(coming: asyncio.Future, request: Request, limits: Limits) -> list[list[Entity]]:
     """The answers, for as long as there is time and the client stays; otherwise the model is spared the question."""
-    gone = asyncio.ensure_future(request.receive())  # after the body comes only the end of the connection
+    gone = asyncio.ensure_future(hung_up(request))
     gone.add_done_callback(lambda task: task.cancelled() or task.exception())  # a deadline is the same one
-    done, _ = await asyncio.wait(
-        {coming, gone}, timeout=request.state.deadline - perf_counter(), return_when=asyncio.FIRST_COMPLETED
-    )
-    gone.cancel()
-    if coming in done:
-        return coming.result()
-    coming.cancel()
-    if gone in done and gone.exception() is None:
-        raise HTTPException(499, "the client has gone")
-    raise HTTPException(503, f"no answer within {limits.max_seconds} seconds", RETRY)
+    try:
+        seconds = request.state.deadline - perf_counter()
+        done, _ = await asyncio.wait({coming, gone}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if coming in done:
+            return coming.result()
+        if gone in done and gone.exception() is None:
+            raise HTTPException(499, "the client has gone")
+        raise HTTPException(503, f"no answer within {limits.max_seconds} seconds", RETRY)
+    finally:  # also where the request itself is cancelled
+        gone.cancel()
+        coming.cancel()
+
+
+async def hung_up(request: Request) -> None:
+    """Comes back once the connection has ended."""
+    while (await request.receive())["type"] != "http.disconnect":
+        await asyncio.sleep(0)
 
 
 def described(ner: SpanNERPipeline, limits: Limits) -> str:

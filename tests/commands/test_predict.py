@@ -123,8 +123,9 @@ def test_a_byte_order_mark_of_standard_input_is_left_out(
 def test_resume_cuts_a_broken_line_and_gives_the_same_file(answered: Callable, texts: Path) -> None:
     whole, target = answered(texts), Path("out.jsonl")
     lines = target.read_bytes().splitlines(keepends=True)
-    target.write_bytes(b"".join(lines[:2]) + lines[2][:9])
-    assert list(map(spans, answered(texts, "--resume"))) == list(map(spans, whole))
+    for broken in (lines[2][:9], bytes(8)):  # the second as a power cut leaves it
+        target.write_bytes(b"".join(lines[:2]) + broken)
+        assert list(map(spans, answered(texts, "--resume"))) == list(map(spans, whole))
     before = target.read_bytes()
     answered(texts, "--resume")
     assert target.read_bytes() == before

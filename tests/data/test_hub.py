@@ -36,6 +36,10 @@ def test_numbers_of_a_field_that_holds_no_tags_refuse_nothing(reading):
     features = Features({**WORDS, "ner_tags": List(ClassLabel(names=TAGS)), "labels": List(ClassLabel(names=["news"]))})
     dataset = Dataset.from_dict({"tokens": [["a"]], "ner_tags": [[1]], "labels": [[-1]]}, features=features)
     assert records_of(dataset, reading())[0][1]["ner_tags"] == ["B-PER"]
+    features = Features({**WORDS, "entities": List(List(Value("string"))), "tags": List(ClassLabel(names=TAGS))})
+    dataset = Dataset.from_dict({"tokens": [["a"]], "entities": [[]], "tags": [[-1]]}, features=features)
+    with pytest.raises(ValueError, match="tags is -1"):
+        records_of(dataset, reading())
 
 
 @pytest.mark.parametrize(

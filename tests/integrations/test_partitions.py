@@ -98,7 +98,7 @@ def test_parquet_keeps_its_columns_and_adds_entities(
     )
     pq.write_table(table, tmp_path / "in.parquet", row_group_size=2)
     counts = answered(ner, tmp_path / "in.parquet", tmp_path / "out")
-    first, last = (pq.read_table(tmp_path / "out" / f"part-00000{number}.parquet") for number in (0, 1))
+    first, last = (pq.read_table(tmp_path / "out" / f"part-00000000{number}.parquet") for number in (0, 1))
     assert (first.num_rows, last.num_rows) == (3, 1)
     rows = [*first.to_pylist(), *last.to_pylist()]
     assert [row["id"] for row in rows] == [1, 2, 4, 5]
@@ -108,7 +108,7 @@ def test_parquet_keeps_its_columns_and_adds_entities(
         unset = {} if "text" in record else {"word_start": None, "word_end": None}
         assert row["entities"] == [entity | unset for entity in record["entities"]]
     assert counts == PartCounts(4, sum(len(row["entities"]) for row in rows), 1)
-    (wrong,) = lines_of(tmp_path / "out" / "wrong" / "part-000000.jsonl")
+    (wrong,) = lines_of(tmp_path / "out" / "wrong" / "part-000000000.jsonl")
     assert "in.parquet, row 2 (from 0) of row group 0 on: text is None (type)" in wrong["problem"]
     assert json.loads(wrong["line"]) == {"id": 3, "text": None, "tokens": None}
 
@@ -118,7 +118,7 @@ def test_lines_that_cannot_be_read_are_kept_with_their_problem(ner: SpanNERPipel
     (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines) + b"\n")
     counts = answered(ner, tmp_path / "a.jsonl", tmp_path / "out")
     assert (counts.records, counts.wrong) == (2, 4)
-    wrong = lines_of(tmp_path / "out" / "wrong" / "part-000000.jsonl")
+    wrong = lines_of(tmp_path / "out" / "wrong" / "part-000000000.jsonl")
     assert [entry["line"] for entry in wrong] == ["{broken", '{"text": 7}', '{"text": "\ufffd"}', "1"]
     for number, words, entry in zip((2, 3, 4, 6), ("JSON", "text is 7", "UTF-8", "object"), wrong, strict=True):
         assert f"a.jsonl, line {number}" in entry["problem"]
@@ -128,7 +128,7 @@ def test_lines_that_cannot_be_read_are_kept_with_their_problem(ner: SpanNERPipel
 def test_what_is_wrong_in_an_array_leaves_its_other_records(ner: SpanNERPipeline, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('[{"text": "Ana"}, {"text": 5}, {"text": "Bo"}, 7, {"text": "Oslo"}]\n')
     assert answered(ner, tmp_path / "a.jsonl", tmp_path / "out")[::2] == (3, 2)
-    wrong = lines_of(tmp_path / "out" / "wrong" / "part-000000.jsonl")
+    wrong = lines_of(tmp_path / "out" / "wrong" / "part-000000000.jsonl")
     assert [entry["line"] for entry in wrong] == ['{"text": 5}', "7"]
     assert "a.jsonl, line 1, item 3 of it (from 0): " in wrong[1]["problem"]
 
@@ -137,7 +137,7 @@ def test_of_an_array_that_breaks_off_nothing_counts(ner: SpanNERPipeline, tmp_pa
     line = '[{"text": "Ana"}, 7, {"text": "Bo"} {"text": "Oslo"}]'
     (tmp_path / "a.txt.jsonl").write_text(line + "\n")
     assert answered(ner, tmp_path / "a.txt.jsonl", tmp_path / "out") == (0, 0, 1)
-    (wrong,) = lines_of(tmp_path / "out" / "wrong" / "part-000000.jsonl")
+    (wrong,) = lines_of(tmp_path / "out" / "wrong" / "part-000000000.jsonl")
     assert wrong["line"] == line
 
 
@@ -151,7 +151,7 @@ def test_neighbouring_sentences_are_read_across_chunks(
     answered(ner, tmp_path / "a.jsonl", tmp_path / "out")
     expected = answered_records(ner, records)
     assert expected != answered_records(ner, [{"text": record["text"]} for record in records]), "context acts"
-    for found, record in zip(lines_of(tmp_path / "out" / "part-000000.jsonl"), expected, strict=True):
+    for found, record in zip(lines_of(tmp_path / "out" / "part-000000000.jsonl"), expected, strict=True):
         assert [entity | {"score": 0} for entity in found["entities"]] == [e | {"score": 0} for e in record["entities"]]
 
 
@@ -194,4 +194,4 @@ def test_a_damaged_file_is_named(name: str, ner: SpanNERPipeline, tmp_path: Path
 
 def test_a_part_knows_its_output() -> None:
     assert Part(12, "/a/b.jsonl.gz", 0, -1).output == "part-000012.jsonl"
-    assert Part(3, "/a/b.parquet", 0, 2).output == "part-000003.parquet"
+    assert Part(3, "/a/b.parquet", 0, 2).output == "part-000000003.parquet"

@@ -71,7 +71,7 @@ def test_two_workers_give_the_answers_of_the_pipeline_and_a_second_start_does_wh
     assert "0.jsonl, line 5: " in json.loads(wrong.read_text())["problem"]
     with pytest.raises(ValueError, match="exists; give another name, or --resume"):
         main(arguments)
-    (output / "part-000002.jsonl").unlink()
+    (output / "part-000000002.jsonl").unlink()
     stamps = {path: path.stat().st_mtime_ns for path in output.glob("part-*")}
     assert predict_folder(str(model), str(source), str(output), resume=True, batch_size=32).records == len(TEXTS)
     assert output_lines(output) == expected_lines(model)
@@ -104,15 +104,17 @@ def test_a_killed_worker_loses_and_doubles_nothing(ray: Any, model: Path, source
 
 def test_an_output_of_something_else_or_with_half_a_plan_is_refused(tmp_path: Path) -> None:
     output, part = str(tmp_path / "out"), Part(0, "a.txt", 0, 4)
-    with pytest.raises(ValueError, match="out must lie beside the input, which holds it"):
-        _remaining_parts([Part(0, f"{output}/a.txt", 0, 4)], {"model": "m"}, output, resume=False)
-    assert _remaining_parts([part], {"model": "m"}, output, resume=False) == [part]
+    for source in (str(tmp_path), output, f"{output}/in"):
+        with pytest.raises(ValueError, match="out must lie beside the input"):
+            _remaining_parts([Part(0, f"{source}/a.txt", 0, 4)], {"source": source}, output, resume=False)
+    plan = {"model": "m", "source": f"{output}put"}
+    assert _remaining_parts([part], plan, output, resume=False) == [part]
     assert [path.name for path in (tmp_path / "out").iterdir()] == [PLAN]
     with pytest.raises(ValueError, match="was begun with another model and another parts"):
-        _remaining_parts([], {"model": "other"}, output, resume=True)
+        _remaining_parts([], plan | {"model": "other"}, output, resume=True)
     (tmp_path / "out" / PLAN).write_text('{"model"')
     with pytest.raises(ValueError, match=f"out/{PLAN} cannot be read: Expecting ':'"):
-        _remaining_parts([part], {"model": "m"}, output, resume=True)
+        _remaining_parts([part], plan, output, resume=True)
 
 
 @pytest.mark.parametrize(
