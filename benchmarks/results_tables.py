@@ -107,15 +107,16 @@ def choice_table(_: str) -> str:
     rows = []
     for method, choice in CHOICE.items():
         name = f"`{method}`" if method in METHODS else "token classifier"
-        scores = [scores_of(run_of(f"{corpus}_full", method)) for corpus in ("conll2003", "gum")]
+        scores = [scores_of(runs_of(f"{corpus}_full", method)) for corpus in ("conll2003", "gum")]
         rows.append([name, choice, *scores, *([times.get(method, "-")] if times else [])])
     header = ["method", "choose it when", "CoNLL 2003: F1, ECE", "GUM, nested: F1, ECE"]
     return markdown_table([*header, *(["time / encoder"] if times else [])], rows)
 
 
-def scores_of(run: Run | None) -> str:
-    """F1 and calibration error of a run."""
-    return "cannot nest" if run is None else f"{f1_text([run])}, {ece_text([run])}"
+def scores_of(group: Sequence[Run]) -> str:
+    """Mean F1 and calibration error of some runs."""
+    means = [mean(run[f"overall_{score}"] for run in group) for score in ("f1", "ece")] if group else []
+    return f"{percent(means[:1])}, {with_each(means[1:], '{:.3f}')}" if group else "cannot nest"
 
 
 def speed_rounds(file: Path, quantity: str) -> list[float]:
@@ -123,10 +124,9 @@ def speed_rounds(file: Path, quantity: str) -> list[float]:
     return json.loads(file.read_text(encoding="utf-8"))["results"][quantity]["rounds"]
 
 
-def run_of(name: str, method: str) -> Run | None:
-    """The one run of a name and method, or None."""
-    matching = [run for run in runs() if (run["name"], run["method"]) == (name, method)]
-    return matching[0] if matching else None
+def runs_of(name: str, method: str) -> list[Run]:
+    """The runs of a name and method, of one seed after the other."""
+    return [run for run in runs() if (run["name"], run["method"]) == (name, method)]
 
 
 def corpus_table(corpus: str) -> str:
@@ -234,9 +234,7 @@ def median_text(measured: dict[str, Any] | None) -> str:
 def reliability_picture(run: str) -> str:
     """For each tenth of the scores of a run, the share of right spans as a bar and the mean score as a stroke."""
     method = next(method for method in METHODS if run.endswith(f"_{method}"))
-    facts = run_of(run.removesuffix(f"_{method}"), method)
-    assert facts is not None
-    name = run_name(facts)
+    name = run_name(runs_of(run.removesuffix(f"_{method}"), method)[0])
     predicted, gold = read_predictions(f"{file_of_run(name)}#{name}")
     lines = []
     for score_bin in score_spans(predicted, gold)["reliability"]:

@@ -193,5 +193,5 @@ def test_a_damaged_file_is_named(name: str, ner: SpanNERPipeline, tmp_path: Path
 
 
 def test_a_part_knows_its_output() -> None:
-    assert Part(12, "/a/b.jsonl.gz", 0, -1).output == "part-000012.jsonl"
+    assert Part(12, "/a/b.jsonl.gz", 0, -1).output == "part-000000012.jsonl"
     assert Part(3, "/a/b.parquet", 0, 2).output == "part-000000003.parquet"
