@@ -8,7 +8,8 @@ and judged on the other, which makes both alike; "crossed" judges both halves at
 map. The floor is the error that scores of this spread would show if they were true probabilities: so many predictions
 cannot show less. Thresholds are laid and tested as `hf-spanner calibrate` does, within one half, judged on the other.
 
-With `--data data` the rows of `data/CORPUS/SPLIT.jsonl` are set beside runs on all of them: "weighted" is the error of
+With `--data data` the rows of `data/CORPUS/SPLIT.jsonl` are set beside runs on all of them: halves for thresholds are
+of their documents, as the command's, and not of the rows; "weighted" is the error of
 maps that are fitted as by `hf-spanner calibrate --texts` with the words of the test rows; and by how much Platt's map
 of dev is too sure on test comes with a standard error over documents, as the rows of one go together.
 """
@@ -74,14 +75,16 @@ def main() -> None:
         dev = Rows(*read_predictions(f"{run}-dev")) if f"{run}-dev" in kept else None
         name = run.partition("#")[2]
         errors = calibration_errors(dev, test, arguments.splits)
+        documents: tuple[Any, Any] = (None, None)
+        if dev is not None and arguments.data is not None:
+            folder = arguments.data / Path(run.partition("#")[0]).stem
+            errors |= errors_with_words(dev, test, folder)
+            documents = tuple(np.array(load_rows(folder / f"{split}.jsonl")["document"]) for split in ("dev", "test"))
         promises = {
-            target: promise_results(dev, test, target, arguments.delta, arguments.splits)
+            target: promise_results(dev, test, target, arguments.delta, arguments.splits, *documents)
             for target in arguments.precision
         }
         results[name] = {"errors": errors, "promises": promises}
-        if dev is not None and arguments.data is not None:
-            folder = arguments.data / Path(run.partition("#")[0]).stem
-            results[name]["errors"] |= errors_with_words(dev, test, folder)
         print(f"\n{name}: {len(test.gold)} rows, {len(test.scored().scores)} predictions")
         print("  " + ", ".join(f"{kind} {value:.3f}" for kind, value in errors.items()))
         for target, target_results in promises.items():
@@ -139,7 +142,15 @@ def add_errors(errors: dict[str, list[float]], name: str, sides: Sequence[Scored
     errors[f"{name} crossed"].append(error(both))
 
 
-def promise_results(dev: Rows | None, test: Rows, target: float, delta: float, num_splits: int) -> dict[str, Any]:
+def promise_results(
+    dev: Rows | None,
+    test: Rows,
+    target: float,
+    delta: float,
+    num_splits: int,
+    dev_documents: np.ndarray | None = None,
+    documents: np.ndarray | None = None,
+) -> dict[str, Any]:
     """How often a promised threshold was given and broken, the precision got, and the share of predictions kept.
 
     The judged rows have sampling errors of their own: `below` counts a precision below the target, `clearly below` one
@@ -147,8 +158,9 @@ def promise_results(dev: Rows | None, test: Rows, target: float, delta: float, n
     """
     outcomes = []
     for seed in range(num_splits):
-        is_fitted = half(test, seed)
-        outcomes.append(promised(test.where(is_fitted), test.where(~is_fitted), target, delta, seed))
+        is_fitted = half(test, seed, documents)
+        inner = None if documents is None else documents[is_fitted]
+        outcomes.append(promised(test.where(is_fitted), test.where(~is_fitted), target, delta, seed, inner))
     given = [outcome for outcome in outcomes if outcome is not None]
     results: dict[str, Any] = {"given": f"{len(given)} of {num_splits}"}
     if given:
@@ -160,14 +172,16 @@ def promise_results(dev: Rows | None, test: Rows, target: float, delta: float, n
             "mean share kept": round(float((num_kept / num_all).mean()), 3),
         }
     if dev is not None:
-        outcome = promised(dev, test, target, delta, 0)
+        outcome = promised(dev, test, target, delta, 0, dev_documents)
         results["from dev"] = "none" if outcome is None else "{}/{} right, of {}".format(*outcome)
     return results
 
 
-def promised(fitting: Rows, judged: Rows, target: float, delta: float, seed: int) -> tuple[int, int, int] | None:
+def promised(
+    fitting: Rows, judged: Rows, target: float, delta: float, seed: int, documents: np.ndarray | None
+) -> tuple[int, int, int] | None:
     """Numbers of right, kept and all judged predictions at the threshold that `fitting` promises, None without one."""
-    is_mapped = half(fitting, seed + 1_000)
+    is_mapped = half(fitting, seed + 1_000, documents)
     mapping, testing = fitting.where(is_mapped), fitting.where(~is_mapped)
     if len(mapping.scored().scores) < MIN_PREDICTIONS:
         return None
@@ -204,9 +218,9 @@ def best_kind(rows: Rows, num_splits: int = 10) -> str | None:
     return min(PARAMETERS, key=lambda kind: float(np.mean(errors[f"{kind} crossed"])))
 
 
-def half(rows: Rows, seed: int) -> np.ndarray:
-    """A random half of the rows."""
-    return halves([{}] * len(rows.gold), seed)
+def half(rows: Rows, seed: int, documents: np.ndarray | None = None) -> np.ndarray:
+    """A random half of the rows, or of their documents."""
+    return halves([{}] * len(rows.gold) if documents is None else [{"document": name} for name in documents], seed)
 
 
 def fitted(kind: str, rows: Rows, weights: np.ndarray | None = None) -> Mapping[str, Any]:

@@ -313,7 +313,7 @@ def kept_probabilities(path: Path, recipe: Recipe, training: Rows, rows: Rows) -
         )
         set_seed(recipe.training.seed)
         flat = [{**row, "entities": outermost(row["entities"])} for row in training]
-        model, tokenizer = train_baseline(recipe.encoder_folder, flat, label_set(rows), arguments)
+        model, tokenizer = train_baseline(recipe.encoder_folder, flat, label_set([*training, *rows]), arguments)
         np.savez_compressed(path, *word_probabilities(model, tokenizer, rows))
     with np.load(path) as kept:
         return [kept[f"arr_{number}"] for number in range(len(rows))]

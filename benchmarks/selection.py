@@ -38,7 +38,7 @@ STRATEGIES = {"random": "#7f7f7f", "least confidence": "#1f77b4", "expected erro
 PLAYED = ("conll2003", "gum", "bc5cdr")
 START, FRESH, ROUNDS = 1000, 1200, 2  # words at first, words that are chosen in a round, rounds
 NUM_TRAIN, NUM_TEST = 800, 300  # sentences, evenly spaced
-SETTINGS = ("model.lstm_layers=0", "training.learning_rate=5e-4", "training.max_steps=150")
+SETTINGS = ("model.lstm_layers=0", "training.learning_rate=5e-4", "training.max_steps=150", "training.adam_beta1=0.9")
 NUM_LAYERS = 3
 WIDTH, HEIGHT = 230, 200  # of the panel of a corpus
 Run = dict[str, list[float]]

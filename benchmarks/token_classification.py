@@ -47,6 +47,7 @@ def train_baseline(
     optimizer = AdamW(
         [{"params": model.base_model.parameters()}, head],
         lr=arguments.learning_rate,
+        betas=(arguments.adam_beta1, arguments.adam_beta2),
         weight_decay=arguments.weight_decay,
     )
     Trainer(

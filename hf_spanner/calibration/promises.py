@@ -123,7 +123,8 @@ def threshold_promises(
 ) -> dict[str, Any]:
     """The entry `promises` of a calibration: thresholds for all labels and for each, for each rate asked for.
 
-    Each threshold is a promise of its own at confidence 1 - delta; m of them hold at once at confidence 1 - m delta.
+    The tests take predictions as independent; where those of a document go together, the confidence is less. Each
+    threshold is a promise of its own at confidence 1 - delta; m of them hold at once at confidence 1 - m delta.
 
     Args:
         calibration: Maps that were fitted without the predictions of the test.
