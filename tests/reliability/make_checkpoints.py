@@ -3,10 +3,11 @@
 python tests/reliability/make_checkpoints.py      after a new method, or when the version's format of checkpoints is new
 
 Each method that has none gets `tests/fixtures/checkpoints/<method>-<version>/` with a random model, its tokenizer and
-`answers.json`; what is there already stays as it is. The source files of a checkpoint are left out: installed classes
+`answers.json.gz`; what is there already stays as it is. A checkpoint's source files are left out: installed classes
 read these folders.
 """
 
+import gzip
 import json
 import sys
 from pathlib import Path
@@ -64,7 +65,7 @@ def write_checkpoint(method: str, folder: Path) -> None:
     tokenizer.save_pretrained(folder)
     for path in folder.glob("*.py"):
         path.unlink()
-    (folder / "answers.json").write_text(json.dumps(answers) + "\n", encoding="utf-8")
+    (folder / "answers.json.gz").write_bytes(gzip.compress(json.dumps(answers).encode(), mtime=0))
 
 
 def character_tokenizer() -> PreTrainedTokenizerFast:
