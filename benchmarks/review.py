@@ -101,8 +101,9 @@ def against_corrections(given: argparse.Namespace) -> None:
     rows, truth = (load_rows(f"data/{corpus}/test.jsonl").to_list() for corpus in ("conll2003", "conllpp"))
     changed = np.array([keys([row]) != keys([true]) for row, true in zip(rows, truth, strict=True)])
     print(f"{len(rows):,} sentences, {changed.sum()} changed")
-    kept = kept_predictions(HELD_OUT["conllpp"][1], [""])
-    for methods in [*([method] for method in KEPT), KEPT[:2], KEPT]:
+    baseline = "token_classification"
+    kept = kept_predictions(HELD_OUT["conllpp"][1] | {baseline: "conll2003_full"}, [""])
+    for methods in [*([method] for method in KEPT), KEPT[:2], KEPT, [baseline]]:
         review = reviewed(rows, [kept[method] for method in methods], policy="flat")
         print(f"review by {', '.join(methods)}: {precisions(row_scores(review.suspects, len(rows)), changed)}")
         print("  ", calibration_line(review, [is_right(one, keys(rows), keys(truth)) for one in review.suspects]))
