@@ -9,15 +9,16 @@ map. The floor is the error that scores of this spread would show if they were t
 cannot show less. Thresholds are laid and tested as `hf-spanner calibrate` does, within one half, judged on the other.
 
 With `--data data` the rows of `data/CORPUS/SPLIT.jsonl` are set beside runs on all of them: halves for thresholds are
-of their documents, as the command's, and not of the rows; "weighted" is the error of
-maps that are fitted as by `hf-spanner calibrate --texts` with the words of the test rows; and by how much Platt's map
-of dev is too sure on test comes with a standard error over documents, as the rows of one go together.
+of their documents, as the command's, and not of the rows; "weighted" is the error of maps that are fitted as by
+`hf-spanner calibrate --texts` with the words of the test rows; and by how much Platt's map of dev is too sure on test
+comes with a standard error over documents, as the rows of one go together.
 """
 
 import argparse
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -79,7 +80,7 @@ def main() -> None:
         if dev is not None and arguments.data is not None:
             folder = arguments.data / Path(run.partition("#")[0]).stem
             errors |= errors_with_words(dev, test, folder)
-            documents = tuple(np.array(load_rows(folder / f"{split}.jsonl")["document"]) for split in ("dev", "test"))
+            documents = tuple(np.array(corpus_rows(folder)[split]["document"]) for split in ("dev", "test"))
         promises = {
             target: promise_results(dev, test, target, arguments.delta, arguments.splits, *documents)
             for target in arguments.precision
@@ -117,9 +118,15 @@ def calibration_errors(dev: Rows | None, test: Rows, num_splits: int) -> dict[st
     return errors | {name: float(np.mean(values)) for name, values in split_errors.items()}
 
 
+@cache
+def corpus_rows(folder: Path) -> dict[str, Any]:
+    """All rows of a corpus by split, read once."""
+    return {split: load_rows(folder / f"{split}.jsonl") for split in ("train", "dev", "test")}
+
+
 def errors_with_words(dev: Rows, test: Rows, folder: Path) -> dict[str, float]:
     """Error of the maps from development rows weighted by surfaces, and what documents say of Platt's."""
-    rows: dict[str, Any] = {split: load_rows(folder / f"{split}.jsonl") for split in ("train", "dev", "test")}
+    rows = corpus_rows(folder)
     kinds = []
     for split, judged in (("dev", dev), ("test", test)):
         if list(rows[split]["entities"]) != judged.gold:

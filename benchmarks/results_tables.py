@@ -115,8 +115,10 @@ def choice_table(_: str) -> str:
 
 def scores_of(group: Sequence[Run]) -> str:
     """Mean F1 and calibration error of some runs."""
-    means = [mean(run[f"overall_{score}"] for run in group) for score in ("f1", "ece")] if group else []
-    return f"{percent(means[:1])}, {with_each(means[1:], '{:.3f}')}" if group else "cannot nest"
+    if not group:
+        return "cannot nest"
+    f1, ece = (mean(run[f"overall_{score}"] for run in group) for score in ("f1", "ece"))
+    return f"{percent([f1])}, {with_each([ece], '{:.3f}')}"
 
 
 def speed_rounds(file: Path, quantity: str) -> list[float]:

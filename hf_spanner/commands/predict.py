@@ -249,8 +249,8 @@ def is_answer(line: bytes, record: Record) -> bool:
         written = json.loads(line)
     except ValueError:
         return False
-    own = [written.get(name) for name in ("text", "tokens")] if isinstance(written, dict) else None
-    return own == [record.get(name) for name in ("text", "tokens")] and "entities" in written
+    is_answered = isinstance(written, dict) and "entities" in written
+    return is_answered and all(written.get(name) == record.get(name) for name in ("text", "tokens"))
 
 
 def open_output(path: Path | None) -> Any:

@@ -44,9 +44,9 @@ def dataset_records(
         unknown = [
             (field, tag, len(names))
             for field, names in tag_names.items()
-            if field in tag_fields(record) or (record.get("ner_tags") is None and all(map(is_tag, names)))
             for tag in record.get(field) or ()
             if not isinstance(tag, str)
+            and (field in tag_fields(record) or (record.get("ner_tags") is None and all(map(is_tag, names))))
         ]
         if unknown:
             field, tag, num_names = unknown[0]

@@ -71,9 +71,14 @@ class Part(NamedTuple):
         return self.path.endswith(".parquet")
 
     @property
+    def name(self) -> str:
+        """Name of what is written for it, in the order of the input, without a suffix."""
+        return f"part-{self.number:09d}"
+
+    @property
     def output(self) -> str:
         """Name of the file that is written for it."""
-        return f"part-{self.number:09d}.{'parquet' if self.is_parquet else 'jsonl'}"
+        return f"{self.name}.{'parquet' if self.is_parquet else 'jsonl'}"
 
 
 class PartCounts(NamedTuple):
@@ -203,7 +208,7 @@ def write_part(ner: SpanNERPipeline, part: Part, source: str, folder: str) -> Pa
                 counts = PartCounts(*map(add, counts, added))
                 before = chunk.records[-reach:] if reach else []
         if wrong:
-            with finished_file(system, f"{target}/{WRONG}/part-{part.number:09d}.jsonl") as wrong_file:
+            with finished_file(system, f"{target}/{WRONG}/{part.name}.jsonl") as wrong_file:
                 wrong_file.write(_lines(wrong))
     return counts
 

@@ -287,14 +287,15 @@ async def in_one_form(_: Request, error: Any) -> Response:
 
 async def malformed(_: Request, error: Any) -> Response:
     """What is wrong with a body, by field."""
+    errors = error.errors()
     problems = [
         f"the body is no JSON: {problem['ctx']['error']} at character {problem['loc'][-1]}"
         if problem["type"] == "json_invalid"
         else f"{'.'.join(map(str, problem['loc'][1:])) or 'the body'}: {problem['msg']}, got {problem['input']!r:.200}"
-        for problem in error.errors()[:NUM_PROBLEMS]
+        for problem in errors[:NUM_PROBLEMS]
     ]
-    more = len(error.errors()) - len(problems)
-    problems += [f"and {more} more"] if more else []
+    if len(errors) > NUM_PROBLEMS:
+        problems.append(f"and {len(errors) - NUM_PROBLEMS} more")
     return AsciiResponse({"error": f"{'; '.join(problems)}; allowed: inputs and parameters"}, 422)
 
 
