@@ -34,10 +34,11 @@ from hf_spanner.calibration.fitting import (
     fitted_calibration,
     scored_predictions,
 )
-from hf_spanner.calibration.promises import found_gold, halves, threshold_promises
+from hf_spanner.calibration.promises import found_gold, halves, precision_threshold, score_grid, threshold_promises
 from hf_spanner.calibration.shift import shift_weights, surface_kinds
 from hf_spanner.core.calibration import PARAMETERS, calibrated_score
 from hf_spanner.metrics.span_ner.reliability import calibration_error
+from hf_spanner.metrics.span_ner.resampling import document_places
 
 SOURCE = {"name": "predictions", "num_rows": 1, "fingerprint": ""}
 Spans = list[list[dict[str, Any]]]
@@ -67,6 +68,7 @@ def main() -> None:
     parser.add_argument("--precision", nargs="*", type=float, default=[0.9, 0.95])
     parser.add_argument("--delta", type=float, default=0.05)
     parser.add_argument("--data", type=Path, help="folder with the rows of each corpus")
+    parser.add_argument("--draws", type=int, default=0, help="draws of documents for promises; needs --data")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     results = {}
@@ -86,6 +88,11 @@ def main() -> None:
             for target in arguments.precision
         }
         results[name] = {"errors": errors, "promises": promises}
+        if dev is not None and arguments.draws and arguments.data is not None:
+            names = [name for side in documents for name in side.tolist()]
+            both = Rows(dev.predicted + test.predicted, dev.gold + test.gold)
+            results[name]["drawn"] = drawn = drawn_promises(both, names, arguments)
+            print("\n".join(f"  {key}: {value}" for key, value in drawn.items()))
         print(f"\n{name}: {len(test.gold)} rows, {len(test.scored().scores)} predictions")
         print("  " + ", ".join(f"{kind} {value:.3f}" for kind, value in errors.items()))
         for target, target_results in promises.items():
@@ -193,11 +200,13 @@ def promised(
     if len(mapping.scored().scores) < MIN_PREDICTIONS:
         return None
     calibration = fitted("platt", mapping)
+    names = [None] * len(is_mapped) if documents is None else documents.tolist()
+    places = document_places(names, len(names))[0][~is_mapped]
     promises = threshold_promises(
         calibration,
         mapping.scored(),
-        testing.scored(),
-        found_gold(*testing),
+        scored_predictions(*testing, places),
+        found_gold(*testing, places),
         precision=[target],
         recall=[],
         delta=delta,
@@ -209,6 +218,48 @@ def promised(
     calibrated = mapped(calibration, judged.scored())
     is_kept = calibrated.scores >= threshold
     return int(calibrated.correct[is_kept].sum()), int(is_kept.sum()), len(is_kept)
+
+
+def drawn_promises(rows: Rows, names: Sequence[str], arguments: argparse.Namespace) -> dict[str, str]:
+    """How often promises of documents drawn from all of a corpus, with replacement, are broken on all of it.
+
+    Once with tests that count documents, as `hf-spanner calibrate` has them, and once with single predictions.
+    """
+    places, size = document_places(names, len(names))
+    scored = mapped(fitted("platt", rows), scored_predictions(*rows, places))
+    members = np.split(
+        np.argsort(scored.documents, kind="stable"), np.bincount(scored.documents, minlength=size).cumsum()[:-1]
+    )
+    generator, results = np.random.default_rng(0), {}
+    for target in arguments.precision:
+        for num_drawn in (size // 4, size // 2, size):
+            outcomes: dict[str, list[tuple[bool, float]]] = {"documents": [], "predictions": []}
+            for _ in range(arguments.draws):
+                laid, drawn = ([members[place] for place in generator.integers(size, size=num_drawn)] for _ in range(2))
+                tested = np.concatenate(drawn)
+                grid = score_grid(
+                    scored.scores[np.concatenate(laid)], len(tested), target=target, delta=arguments.delta
+                )
+                units = {"documents": np.repeat(np.arange(num_drawn), [len(member) for member in drawn])}
+                for name, found in outcomes.items():
+                    threshold = precision_threshold(
+                        scored.scores[tested],
+                        scored.correct[tested],
+                        grid,
+                        target=target,
+                        delta=arguments.delta,
+                        documents=units.get(name),
+                    )
+                    if threshold is not None:
+                        is_kept = scored.scores >= threshold
+                        found.append((scored.correct[is_kept].mean() < target, is_kept.mean()))
+            for name, found in outcomes.items():
+                broken, kept = np.sum(found, axis=0) if found else (0, 0)
+                results[f"precision {target}, {num_drawn} documents, by {name}"] = (
+                    f"given {len(found) / arguments.draws:.3f}, broken {broken / arguments.draws:.3f}, "
+                    f"kept {kept / max(len(found), 1):.3f}"
+                )
+    return results
 
 
 def best_kind(rows: Rows, num_splits: int = 10) -> str | None:
@@ -227,7 +278,7 @@ def best_kind(rows: Rows, num_splits: int = 10) -> str | None:
 
 def half(rows: Rows, seed: int, documents: np.ndarray | None = None) -> np.ndarray:
     """A random half of the rows, or of their documents."""
-    return halves([{}] * len(rows.gold) if documents is None else [{"document": name} for name in documents], seed)
+    return halves([None] * len(rows.gold) if documents is None else documents.tolist(), seed)
 
 
 def fitted(kind: str, rows: Rows, weights: np.ndarray | None = None) -> Mapping[str, Any]:

@@ -11,44 +11,60 @@ from scipy.special import expit, logit
 
 from hf_spanner.core.calibration import PARAMETERS, SMALLEST_SCORE
 
+Spans = Sequence[Sequence[Mapping[str, Any]]]
 MIN_PREDICTIONS = 50  # fewer say too little about a label, which then takes the map of all labels
 TEMPERATURES = (0.05, 20.0)
 SLOPES, INTERCEPTS = (0.01, 20.0), (-20.0, 20.0)
 
 
 class ScoredPredictions(NamedTuple):
-    """Predictions of a set of rows: (n,) float64 scores, (n,) bool whether each is right, and (n,) their labels."""
+    """Predictions of a set of rows.
+
+    (n,) float64 scores, (n,) bool whether each is right, (n,) labels, and (n,) int64 numbers of their documents.
+    """
 
     scores: np.ndarray
     correct: np.ndarray
     labels: np.ndarray
+    documents: np.ndarray
 
     def where(self, mask: np.ndarray) -> "ScoredPredictions":
         """The predictions that a (n,) bool mask keeps."""
-        return ScoredPredictions(self.scores[mask], self.correct[mask], self.labels[mask])
+        return ScoredPredictions(*(column[mask] for column in self))
 
 
 def scored_predictions(
-    predicted: Sequence[Sequence[Mapping[str, Any]]], gold: Sequence[Sequence[Mapping[str, Any]]]
+    predicted: Spans, gold: Spans, documents: Sequence[int] | np.ndarray | None = None
 ) -> ScoredPredictions:
     """Scores of all predicted spans and whether gold of the same row has the same start, end and label.
 
     Args:
         predicted: For each row its entities with start, end, label and score, each once.
         gold: The same without score, in the same order of rows.
+        documents: For each row the number of its document, as `document_places` gives it; a row is a document of its
+            own if left out.
 
     Returns:
         The predictions in the order of the rows.
     """
     rows = []
-    for entities, gold_entities in zip(predicted, gold, strict=True):
-        right = {(entity["start"], entity["end"], entity["label"]) for entity in gold_entities}
-        rows += [
-            (entity["score"], (entity["start"], entity["end"], entity["label"]) in right, entity["label"])
-            for entity in entities
-        ]
-    scores, correct, labels = zip(*rows, strict=True) if rows else ((), (), ())
-    return ScoredPredictions(np.array(scores, dtype=float), np.array(correct, dtype=bool), np.array(labels, dtype=str))
+    places = range(len(predicted)) if documents is None else documents
+    for entities, gold_entities, place in zip(predicted, gold, places, strict=True):
+        right = {span_key(entity) for entity in gold_entities}
+        rows += [(entity["score"], span_key(entity) in right, entity["label"], place) for entity in entities]
+    return prediction_columns(rows)
+
+
+def span_key(entity: Mapping[str, Any]) -> tuple[int, int, str]:
+    """Start, end and label."""
+    return entity["start"], entity["end"], entity["label"]
+
+
+def prediction_columns(rows: Sequence[tuple[float, bool, str, int]]) -> ScoredPredictions:
+    """The columns of rows of score, whether it is right, label and document."""
+    columns = zip(*rows, strict=True) if rows else ((), (), (), ())
+    types = (float, bool, str, np.int64)
+    return ScoredPredictions(*(np.array(column, dtype=kind) for column, kind in zip(columns, types, strict=True)))
 
 
 def fitted_calibration(

@@ -22,6 +22,7 @@ from tqdm import tqdm
 
 from hf_spanner.calibration.fitting import (
     MIN_PREDICTIONS,
+    ScoredPredictions,
     fit_source,
     fitted_calibration,
     scored_predictions,
@@ -47,6 +48,7 @@ from hf_spanner.core.calibration import PARAMETERS, PROMISES
 from hf_spanner.core.pipeline_span_ner import SpanNERPipeline
 from hf_spanner.core.spans import EntityLists
 from hf_spanner.data.predicted import predicted_entities
+from hf_spanner.metrics.span_ner.resampling import document_places
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -55,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     trust_encoders(given, given.model)
     check_new_folder(given.output)
     ner, rows = judged_model(given.model, given.data, given_reading(given), raw=True)
-    is_fitted = halves(rows, given.seed) if given.precision or given.recall else np.ones(len(rows), dtype=bool)
+    documents = [row.get("document") for row in rows]
+    is_fitted = halves(documents, given.seed) if given.precision or given.recall else np.ones(len(rows), dtype=bool)
     model = ner.model
     if model.config.threshold:
         print(f"The model's threshold {model.config.threshold} belonged to other scores; it is now 0.")
@@ -76,21 +79,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
         weights=weights,
     )
     if given.precision or given.recall:
-        calibration["promises"] = threshold_promises(
-            calibration,
-            predictions,
-            scored_predictions(kept(predicted, ~is_fitted), kept(gold, ~is_fitted)),
-            found_gold(kept(predicted, ~is_fitted), kept(gold, ~is_fitted)),
-            precision=given.precision,
-            recall=given.recall,
-            delta=given.delta,
-            decoding={name: value for name, value in model.decoding().items() if name != "threshold"},
-        )
+        tested = [kept(column, ~is_fitted) for column in (predicted, gold, document_places(documents, len(rows))[0])]
+        calibration["promises"] = tested_promises(calibration, predictions, tested, model.decoding(), given)
     model.config.calibration = calibration
     model.save_pretrained(given.output)
     ner.tokenizer.save_pretrained(given.output)
     print(report(calibration, len(predictions.scores)))
     print(f"model with this map: {given.output}")
+
+
+def tested_promises(
+    calibration: Mapping[str, Any],
+    laid: ScoredPredictions,
+    tested: Sequence[Any],
+    decoding: Mapping[str, Any],
+    given: argparse.Namespace,
+) -> dict[str, Any]:
+    """The promises asked for, tested on the predicted entities, gold and documents of other rows."""
+    return threshold_promises(
+        calibration,
+        laid,
+        scored_predictions(*tested),
+        found_gold(*tested),
+        precision=given.precision,
+        recall=given.recall,
+        delta=given.delta,
+        decoding={name: value for name, value in decoding.items() if name != "threshold"},
+    )
 
 
 def text_weights(ner: SpanNERPipeline, predicted: EntityLists, rows: Any, given: argparse.Namespace) -> np.ndarray:

@@ -41,7 +41,7 @@ def drawn(slope: float, intercept: float, num: int = 20_000) -> tuple[np.ndarray
 
 def predictions(num: int, label: str, *, share: float, score: float = 0.8) -> ScoredPredictions:
     """Predictions of one label and score, the first `share` of them right."""
-    return ScoredPredictions(np.full(num, score), np.arange(num) < share * num, np.full(num, label))
+    return ScoredPredictions(np.full(num, score), np.arange(num) < share * num, np.full(num, label), np.arange(num))
 
 
 def joined(*parts: ScoredPredictions) -> ScoredPredictions:
@@ -106,7 +106,7 @@ def test_isotonic_is_the_min_max_formula(pairs: list[tuple[float, bool]]) -> Non
 @given(pairs=PAIRS)
 def test_every_fit_is_a_map_that_the_configuration_takes(kind: str, pairs: list[tuple[float, bool]]) -> None:
     scores, correct = arrays(pairs)
-    rows = ScoredPredictions(scores, correct, np.full(len(scores), "A"))
+    rows = ScoredPredictions(scores, correct, np.full(len(scores), "A"), np.arange(len(scores)))
     fitted = fitted_calibration(kind, rows, fitted_on=SOURCE, per_label=True, min_predictions=1)
     assert CalibrationRule().admits(fitted)
     assert fitted["per_label"] == {"A": fitted["all"]}
@@ -121,7 +121,7 @@ def test_a_weight_is_as_good_as_so_many_equal_predictions(
 ) -> None:
     scores, correct = arrays(pairs)
     counts = np.array(data.draw(st.lists(st.integers(1, 4), min_size=len(pairs), max_size=len(pairs))))
-    once = ScoredPredictions(scores, correct, np.full(len(scores), "A"))
+    once = ScoredPredictions(scores, correct, np.full(len(scores), "A"), np.arange(len(scores)))
     often = ScoredPredictions(*(np.repeat(column, counts) for column in once))
     options = {"fitted_on": SOURCE, "per_label": True, "min_predictions": 1}
     weighted = fitted_calibration(kind, once, weights=counts.astype(float), **options)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import beta
+from scipy.special import betainc
+from scipy.stats import beta, ttest_1samp
 
 from hf_spanner.calibration.fitting import ScoredPredictions, fitted_calibration
 from hf_spanner.calibration.promises import (
@@ -103,6 +104,105 @@ def test_the_test_is_the_clopper_pearson_bound(pair: tuple[int, int]) -> None:
         assert precision_threshold([1.0] * trials, correct, [0.0], target=target, delta=0.05) == expected
 
 
+def test_documents_worked_by_hand() -> None:
+    """Two documents have 20 of 20 and 19 of 20 right.
+
+    Right less 0.8 times all is 4 and 3: mean 3.5, standard error 0.5, so t = 7 with one degree of freedom, and its tail
+    is 1/2 - arctan(7) / pi = 0.04517, while 39 of 40 have 0.0015 by the binomial test.
+    """
+    correct, documents = [True] * 39 + [False], [7] * 20 + [2] * 20
+    found = [0.5 if right else -1.0 for right in correct]
+    for delta, expected in ((0.0451, None), (0.0452, 0.5)):
+        settings: dict = {"target": 0.8, "delta": delta, "documents": documents}
+        assert precision_threshold([0.5] * 40, correct, [0.5], **settings) == expected
+        assert recall_threshold(found, [0.5], **settings) == expected
+    assert precision_threshold([0.5] * 40, correct, [0.5], target=0.8, delta=0.0015) == 0.5
+
+
+def test_the_effective_number_worked_by_hand() -> None:
+    """Of 40 documents one has 3 of 6 right, the others all of 6: 237 of 240, a rate of 0.9875.
+
+    The documents' sum varies by 40 / 39 * (39 * 0.075 ** 2 + 2.925 ** 2) = 9, single predictions by 2.9625, so 0.329
+    of each counts: 78.0 of 79.0. With target 0.95 the tail is 0.0883, for 0.0019 of single ones and 0.0023 by Student.
+    """
+    correct = [True] * 237 + [False] * 3
+    documents = np.repeat(np.arange(40), 6)
+    tail = betainc(237 * 2.9625 / 9, 3 * 2.9625 / 9 + 1, 0.95)
+    assert tail == pytest.approx(0.0883, abs=5e-5)
+    for delta, expected in ((tail + 1e-9, 0.5), (tail - 1e-9, None)):
+        settings: dict = {"target": 0.95, "delta": delta, "documents": documents}
+        assert precision_threshold([0.5] * 240, correct, [0.5], **settings) == expected
+
+
+def test_one_document_promises_nothing_and_alike_documents_no_less() -> None:
+    settings: dict = {"target": 0.9, "delta": 0.05}
+    assert precision_threshold([0.5] * 60, [True] * 60, [0.5], documents=[3] * 60, **settings) is None
+    assert precision_threshold([0.5] * 60, [True] * 60, [0.5], documents=[1, 2] * 30, **settings) == 0.5
+    assert precision_threshold([0.5] * 60, [True] * 60, [0.6], documents=[1, 2] * 30, **settings) is None
+    assert precision_threshold([], [], [0.6], documents=[], **settings) is None
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0.2, 0.5, 0.9]), st.booleans(), st.integers(0, 4)), min_size=1, max_size=30),
+    st.sampled_from([0.2, 0.5, 0.7]),
+    st.sampled_from([0.05, 0.3]),
+)
+def test_documents_are_those_of_the_slow_twin(rows: list[tuple[float, bool, int]], target: float, delta: float) -> None:
+    scores, correct, documents = (list(column) for column in zip(*rows, strict=True))
+    found = [score if flag else -1.0 for score, flag in zip(scores, correct, strict=True)]
+    settings: dict = {"target": target, "delta": delta, "documents": documents}
+    for grid, is_trial, threshold in (
+        (
+            GRID[::-1],
+            lambda score, threshold: score >= threshold,
+            precision_threshold(scores, correct, GRID, **settings),
+        ),
+        (GRID, lambda score, threshold: True, recall_threshold(found, GRID, **settings)),
+    ):
+        expected = None
+        for place in grid:
+            trials = [(flag and score >= place, name) for score, flag, name in rows if is_trial(score, place)]
+            counts = {name: [right for right, other in trials if other == name] for name in documents}
+            if not is_sure_of_documents([(sum(flags), len(flags)) for flags in counts.values()], target, delta):
+                break
+            expected = place
+        assert threshold == expected
+
+
+def is_sure_of_documents(counts: list[tuple[int, int]], target: float, delta: float) -> bool:
+    """Both tests of (right, all) by document, one after the other."""
+    right, trials = sum(one for one, _ in counts), sum(one for _, one in counts)
+    sums = [one - target * among for one, among in counts]
+    if len(counts) < 2 or not trials:
+        return False
+    rate = right / trials
+    variance = sum((one - rate * among) ** 2 for one, among in counts) * len(counts) / (len(counts) - 1)
+    share = min(1.0, trials * rate * (1 - rate) / variance) if variance else 1.0
+    if right and beta.cdf(target, share * right, share * (trials - right) + 1) > delta:
+        return False
+    if max(sums) - min(sums) < 1e-9:
+        return sums[0] > 0
+    return bool(right) and ttest_1samp(sums, 0.0, alternative="greater").pvalue <= delta
+
+
+@pytest.mark.parametrize("num_documents", [10, 40])
+def test_the_promise_is_kept_where_predictions_of_a_document_go_together(num_documents: int) -> None:
+    """Documents of 50 predictions have a precision of their own, 0.9 in the mean with a deviation of 0.06.
+
+    The true precision is the target, so every promise is broken; by a test of single predictions one in seven is.
+    """
+    random = np.random.default_rng(5)
+    documents = np.repeat(np.arange(num_documents), 50)
+    num_broken = {"documents": 0, "predictions": 0}
+    for _ in range(NUM_DRAWS):
+        correct = random.random(len(documents)) < random.beta(21.6, 2.4, num_documents)[documents]
+        for name, units in (("documents", documents), ("predictions", None)):
+            settings: dict = {"target": 0.9, "delta": 0.05, "documents": units}
+            num_broken[name] += precision_threshold(np.ones(len(documents)), correct, [0.0], **settings) is not None
+    assert 0 < num_broken["documents"] / NUM_DRAWS <= 0.08
+    assert num_broken["predictions"] / NUM_DRAWS > 0.12
+
+
 @pytest.mark.parametrize(("target", "delta"), [(0.9, 0.05), (0.95, 0.05), (0.9, 0.2)])
 def test_promised_precision_is_kept(target: float, delta: float) -> None:
     """Each is right with probability equal to its score.
@@ -171,9 +271,10 @@ def test_a_grid_starts_where_four_times_the_fewest_are_expected_and_ends_at_zero
 
 
 def columns(*parts: tuple[int, float, bool, str]) -> ScoredPredictions:
-    """Predictions in parts; those of a part have one score, one rightness and one label."""
+    """Predictions in parts; those of a part have one score, one rightness and one label; documents are single."""
     counts = [part[0] for part in parts]
-    return ScoredPredictions(*(np.repeat([part[place] for part in parts], counts) for place in (1, 2, 3)))
+    values = (np.repeat([part[place] for part in parts], counts) for place in (1, 2, 3))
+    return ScoredPredictions(*values, np.arange(sum(counts)))
 
 
 def test_promises_of_all_labels_and_of_each() -> None:
@@ -213,22 +314,25 @@ def test_gold_has_the_score_with_which_it_was_found() -> None:
 
     predicted = [[entity(0, "A", score=0.5), entity(2, "B", score=0.25)], []]
     gold = [[entity(0, "A"), entity(0, "A"), entity(2, "A")], [entity(2, "B")]]
-    scored = found_gold(predicted, gold)
+    scored = found_gold(predicted, gold, [7, 4])
+    assert scored.documents.tolist() == [7, 7, 4]
+    assert found_gold(predicted, gold).documents.tolist() == [0, 0, 1]
     assert scored.scores.tolist() == [0.5, -1.0, -1.0]
     assert scored.correct.tolist() == [True, False, False]
     assert scored.labels.tolist() == ["A", "A", "B"]
 
 
 def test_halves_keep_documents_together() -> None:
-    rows = [{"document": f"d{place // 3}"} for place in range(30)] + [{"document": None}, {}] * 5
-    is_first = halves(rows, seed=0)
+    documents = [f"d{place // 3}" for place in range(30)] + [None] * 10
+    is_first = halves(documents, seed=0)
     by_document = is_first[:30].reshape(10, 3)
     assert (by_document.all(axis=1) == by_document.any(axis=1)).all()
     assert by_document[:, 0].sum() + is_first[30:].sum() == 10
-    assert is_first.tolist() == halves(rows, seed=0).tolist()
-    assert is_first.tolist() != halves(rows, seed=1).tolist()
-    with pytest.raises(ValueError, match="promises need rows of at least 2 documents, .*, got 1"):
-        halves(rows[:3], seed=0)
+    assert is_first.tolist() == halves(documents, seed=0).tolist()
+    assert is_first.tolist() != halves(documents, seed=1).tolist()
+    with pytest.raises(ValueError, match="promises need rows of at least 4 documents, .*, got 3"):
+        halves(documents[:9], seed=0)
+    assert halves(documents[:12], seed=0).sum() == 6
 
 
 def test_absurd_requests_are_refused() -> None:

@@ -50,7 +50,7 @@ def test_the_weighted_map_is_true_where_new_surfaces_are_more_frequent(kind: str
     def drawn(share_new: float) -> tuple[np.ndarray, ScoredPredictions]:
         kinds = np.where(random.random(20_000) < share_new, 0, 2)
         correct = random.random(20_000) < np.where(kinds == 0, 0.6, 0.95)
-        return kinds, ScoredPredictions(np.full(20_000, 0.9), correct, np.full(20_000, "A"))
+        return kinds, ScoredPredictions(np.full(20_000, 0.9), correct, np.full(20_000, "A"), np.arange(20_000))
 
     (held_out, fitted_on), (coming, judged) = drawn(0.2), drawn(0.6)
     errors = []

@@ -162,7 +162,7 @@ def document_sums(
         ValueError: As `score_spans`, or if there is not one entry of `documents` per text.
     """
     predicted, gold = matched_spans(predictions, references)
-    text_places, size = _document_places(documents, len(predictions))
+    text_places, size = document_places(documents, len(predictions))
     predicted_places = text_places[np.array([key[0] for key in predicted], dtype=np.int64)]  # (n,)
     gold_places = text_places[np.array([key[0] for key in gold], dtype=np.int64)]
     scores = np.array(list(predicted.values()), dtype=np.float64)  # (n,)
@@ -179,7 +179,7 @@ def document_sums(
 
 def num_documents(documents: Sequence[str | None]) -> int:
     """How many documents texts come from, where None is a document of its own; intervals need two."""
-    return _document_places(documents, len(documents))[1]
+    return document_places(documents, len(documents))[1]
 
 
 def headline_values(totals: np.ndarray, zero_division: float = 0.0) -> dict[str, np.ndarray]:
@@ -207,8 +207,8 @@ def _ratios(numerators: np.ndarray, denominators: np.ndarray, zero_division: flo
     return np.where(denominators > 0, numerators / np.maximum(denominators, 1.0), zero_division)
 
 
-def _document_places(documents: Sequence[str | None] | None, num_texts: int) -> tuple[np.ndarray, int]:
-    """(num_texts,) number of each text's document, and how many documents there are."""
+def document_places(documents: Sequence[str | None] | None, num_texts: int) -> tuple[np.ndarray, int]:
+    """(num_texts,) number of each text's document, and how many documents there are; None is one of its own."""
     if documents is None:
         return np.arange(num_texts), num_texts
     if len(documents) != num_texts:
