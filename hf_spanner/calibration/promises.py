@@ -14,7 +14,7 @@ from hf_spanner.metrics.span_ner.resampling import document_places
 
 RECALL_GRID = tuple(step / 100 for step in range(101))
 NUM_STEPS = 50  # steps of a grid that is laid by scores
-MARGIN = 4  # a grid starts where this many times the fewest predictions that can ever do are expected
+MARGIN, LEAST_SHARE = 6, 0.1  # a grid starts where so many times the fewest predictions that can ever do are expected
 
 
 def precision_threshold(
@@ -97,9 +97,9 @@ def recall_threshold(
 def score_grid(scores: Sequence[float] | np.ndarray, num_tested: int, *, target: float, delta: float) -> list[float]:
     """Thresholds for `precision_threshold`, laid by scores that take no part in the test.
 
-    Among as many predictions as will be tested, the highest threshold leaves about four times the fewest that can pass
-    (if all of them are right: log(delta) / log(target)), so that the sequence does not end at its first step for want
-    of data; the others follow at equal shares of the scores, down to 0.
+    Among as many predictions as will be tested, the highest threshold leaves about six times the fewest that can pass
+    (if all of them are right: log(delta) / log(target)), and a tenth at least, so that the sequence does not end at its
+    first step for want of data; the others follow at equal shares of the scores, down to 0.
 
     Args:
         scores: (m,) calibrated scores of other predictions; without any the grid is 0 alone.
@@ -118,7 +118,7 @@ def score_grid(scores: Sequence[float] | np.ndarray, num_tested: int, *, target:
         return [0.0]
     falling = np.sort(np.asarray(scores, dtype=float))[::-1]
     fewest = math.ceil(math.log(delta) / math.log(target))
-    first_share = min(1.0, MARGIN * fewest / max(num_tested, 1))
+    first_share = min(1.0, max(LEAST_SHARE, MARGIN * fewest / max(num_tested, 1)))
     shares = np.linspace(first_share, 1.0, NUM_STEPS)
     ranks = np.maximum(np.ceil(shares * len(falling)).astype(int), 1) - 1
     return sorted({*falling[ranks].tolist(), 0.0}, reverse=True)

@@ -260,11 +260,12 @@ def test_promised_recall_is_kept() -> None:
     assert 0 < num_broken / NUM_DRAWS <= allowed_share(0.05)
 
 
-def test_a_grid_starts_where_four_times_the_fewest_are_expected_and_ends_at_zero() -> None:
-    """For 0.9 and 0.05 the fewest are 29, so the grid starts at the 116th of the 1,000 tested scores."""
+def test_a_grid_starts_where_six_times_the_fewest_are_expected_and_ends_at_zero() -> None:
+    """For 0.9 and 0.05 the fewest are 29, so the grid starts at the 174th of the 1,000 tested scores, or at a tenth."""
     scores = np.arange(1, 1_001) / 1_000
     grid = score_grid(scores, 1_000, target=0.9, delta=0.05)
-    assert grid[0] == pytest.approx(0.885)
+    assert grid[0] == pytest.approx(0.827)
+    assert score_grid(scores, 10_000, target=0.9, delta=0.05)[0] == pytest.approx(0.901)
     assert grid == sorted(set(grid), reverse=True)
     assert (len(grid), grid[-2], grid[-1]) == (51, 0.001, 0.0)
     assert score_grid([0.5], 3, target=0.9, delta=0.05) == [0.5, 0.0]
