@@ -10,6 +10,7 @@ where the page has no choice.
 
 import argparse
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from hf_spanner.integrations.demo_page import make_page
 def main(arguments: Sequence[str] | None = None) -> None:
     """Show the page until the process is interrupted."""
     given = parsed_arguments(arguments)
+    import_module("gradio")  # an extra: where it is missing, that is said before models are loaded
     trust_encoders(given, *given.models)
     task: Any = "span-ner"  # the library's type hints know only its own tasks
     pipelines: dict[str, Any] = {

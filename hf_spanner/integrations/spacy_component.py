@@ -50,7 +50,7 @@ class SpanNERComponent:
             process: with `nlp.pipe(docs, n_process=2)` they stay in the workers.
 
     Raises:
-        ValueError: If no model is named, or `misaligned` is no choice.
+        ValueError: If no model is named, `misaligned` is no choice, or `decoding` holds what is set beside it.
     """
 
     def __init__(
@@ -69,6 +69,10 @@ class SpanNERComponent:
             raise ValueError("model must be the folder or Hub name of a saved model, got ''")
         if misaligned not in ("expand", "drop"):
             raise ValueError(f"misaligned must be 'expand' or 'drop', got {misaligned!r}")
+        if taken := {"model", "tokenizer", "device", "batch_size"} & set(decoding or {}):
+            raise ValueError(
+                f"decoding must hold settings of inference, got {', '.join(sorted(taken))} of the component"
+            )
         self.model, self.spans_key, self.set_ents, self.misaligned = model, spans_key, set_ents, misaligned
         self.batch_size, self.device, self.decoding = batch_size, device, dict(decoding or {})
         self.counts: Counter[str] = Counter()

@@ -126,3 +126,5 @@ def test_settings_are_checked():
         spacy.blank("en").add_pipe("span_ner")
     with pytest.raises(ValueError, match="misaligned must be"):
         SpanNERComponent("m", misaligned="contract")
+    with pytest.raises(ValueError, match="decoding must hold settings of inference, got batch_size of the component"):
+        SpanNERComponent("m", decoding={"batch_size": 2})

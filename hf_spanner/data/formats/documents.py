@@ -53,7 +53,7 @@ def write_brat(rows: Iterable[Row], path: Path, writing: Writing) -> None:
             while (path / f"{name}.txt").exists():
                 name += "_"
         if PurePosixPath(name).is_absolute() or not {"..", ".", ""}.isdisjoint(name.split("/")):
-            raise ValueError(f"document is {name!r}, allowed: a name that stays in the folder {path}")
+            raise ValueError(f"document is {name!r}, allowed: a name that stays in the folder")
         text_file, annotation = path / f"{name}.txt", path / f"{name}.ann"
         try:
             text_file.parent.mkdir(parents=True, exist_ok=True)
