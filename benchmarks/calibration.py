@@ -11,7 +11,8 @@ cannot show less. Thresholds are laid and tested as `hf-spanner calibrate` does,
 With `--data data` the rows of `data/CORPUS/SPLIT.jsonl` are set beside runs on all of them: halves for thresholds are
 of their documents, as the command's, and not of the rows; "weighted" is the error of maps that are fitted as by
 `hf-spanner calibrate --texts` with the words of the test rows; and by how much Platt's map of dev is too sure on test
-comes with a standard error over documents, as the rows of one go together.
+comes with a standard error over documents, as the rows of one go together. `--draws 500` also promises by documents
+drawn from both splits, so often, and counts what is broken on all of them.
 """
 
 import argparse
@@ -88,15 +89,15 @@ def main() -> None:
             for target in arguments.precision
         }
         results[name] = {"errors": errors, "promises": promises}
+        print(f"\n{name}: {len(test.gold)} rows, {len(test.scored().scores)} predictions")
+        print("  " + ", ".join(f"{kind} {value:.3f}" for kind, value in errors.items()))
+        for target, target_results in promises.items():
+            print(f"  precision {target}: " + ", ".join(f"{kind} {value}" for kind, value in target_results.items()))
         if dev is not None and arguments.draws and arguments.data is not None:
             names = [name for side in documents for name in side.tolist()]
             both = Rows(dev.predicted + test.predicted, dev.gold + test.gold)
             results[name]["drawn"] = drawn = drawn_promises(both, names, arguments)
             print("\n".join(f"  {key}: {value}" for key, value in drawn.items()))
-        print(f"\n{name}: {len(test.gold)} rows, {len(test.scored().scores)} predictions")
-        print("  " + ", ".join(f"{kind} {value:.3f}" for kind, value in errors.items()))
-        for target, target_results in promises.items():
-            print(f"  precision {target}: " + ", ".join(f"{kind} {value}" for kind, value in target_results.items()))
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
 
