@@ -9,6 +9,8 @@ With --texts (like those to come, without annotations) and --train (what the mod
 DATA counts as often as those texts have predictions like it: of words that training named so, otherwise, or not at all.
 
 DATA must be rows that the model was not trained on; `hf-spanner evaluate` refuses to score the result on exactly these.
+With --folds 4 --recipe RECIPE they are its training rows: so many models are trained by the recipe, as MODEL was, and
+the map is fitted on the predictions of each for the documents that it has not seen, which are many more than dev rows.
 """
 
 import argparse
@@ -20,6 +22,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from hf_spanner import Recipe
 from hf_spanner.calibration.fitting import (
     MIN_PREDICTIONS,
     ScoredPredictions,
@@ -43,6 +46,7 @@ from hf_spanner.commands.options import (
     shared_reading,
     trust_encoders,
 )
+from hf_spanner.commands.out_of_fold import out_of_fold_predictions
 from hf_spanner.commands.predict import input_records, unlabelled_row
 from hf_spanner.core.calibration import PARAMETERS, PROMISES
 from hf_spanner.core.pipeline_span_ner import SpanNERPipeline
@@ -63,9 +67,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if model.config.threshold:
         print(f"The model's threshold {model.config.threshold} belonged to other scores; it is now 0.")
         model.config.threshold = 0.0
-    predicted, gold = predicted_and_gold(ner, rows, {}, given.batch_size)
+    predicted, gold = held_out_predictions(ner, rows, given)
     predictions = scored_predictions(kept(predicted, is_fitted), kept(gold, is_fitted))
     name, weights = data_name(given.data, given.split), None
+    if given.folds:
+        name += f", {given.folds} models out of fold"
     if given.texts is not None:
         name += f", weighted for {data_name(given.texts, None)}"
         weights = text_weights(ner, predicted, rows, given)
@@ -79,13 +85,31 @@ def main(arguments: Sequence[str] | None = None) -> None:
         weights=weights,
     )
     if given.precision or given.recall:
-        tested = [kept(column, ~is_fitted) for column in (predicted, gold, document_places(documents, len(rows))[0])]
+        tested = [
+            kept(column, ~is_fitted) for column in (predicted, gold, document_places(documents, len(rows))[0].tolist())
+        ]
         calibration["promises"] = tested_promises(calibration, predictions, tested, model.decoding(), given)
     model.config.calibration = calibration
     model.save_pretrained(given.output)
     ner.tokenizer.save_pretrained(given.output)
     print(report(calibration, len(predictions.scores)))
     print(f"model with this map: {given.output}")
+
+
+def held_out_predictions(ner: SpanNERPipeline, rows: Any, given: argparse.Namespace) -> tuple[EntityLists, EntityLists]:
+    """Predicted entities and gold of the rows: the model's own, or with --folds those of models out of fold."""
+    if not given.folds:
+        return predicted_and_gold(ner, rows, {}, given.batch_size)
+    recipe, config = Recipe.from_yaml(given.recipe), ner.model.config
+    own = {"method": config.model_type, "split_hyphens": config.split_hyphens}
+    asked = {"method": recipe.method, "split_hyphens": recipe.data.options["split_hyphens"]}
+    if asked != own:
+        raise ValueError(f"{given.recipe} must be the recipe of {given.model}, with {own}, got {asked}")
+    folder = given.output.with_name(f"{given.output.name}-folds") if given.work is None else given.work
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = list(rows)
+    predicted = out_of_fold_predictions(recipe, rows, given.folds, folder, Path(given.recipe).stem)
+    return predicted, [list(row["entities"]) for row in rows]
 
 
 def tested_promises(
@@ -149,6 +173,11 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--recall", type=rate, nargs="+", default=[], help="the same for recall")
     parser.add_argument("--texts", help="texts like those to come, as hf-spanner predict takes them; needs --train")
+    parser.add_argument(
+        "--folds", type=at_least_one, help="train this many models on DATA, out of fold; needs --recipe"
+    )
+    parser.add_argument("--recipe", help="how the model was trained; needs --folds")
+    parser.add_argument("--work", type=Path, help="folder that keeps what folds predict, to be taken up (OUTPUT-folds)")
     add_train_option(parser, "which surfaces they name; needs --texts")
     parser.add_argument("--delta", type=rate, default=0.05, help="accepted probability that a promise is broken")
     parser.add_argument(
@@ -160,6 +189,10 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     given = parser.parse_args(arguments)
     if (given.texts is None) != (given.train is None):
         parser.error("--texts and --train need each other")
+    if (given.folds is None) != (given.recipe is None) or (given.work and not given.folds):
+        parser.error("--folds and --recipe need each other, and --work needs them")
+    if given.folds and given.texts is not None:
+        parser.error("--folds goes without --texts: models out of fold have other training rows each")
     if given.texts is not None and (given.precision or given.recall):
         parser.error("--texts goes without --precision and --recall: promises hold for rows like DATA")
     return given

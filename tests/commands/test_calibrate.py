@@ -6,11 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from transformers import AutoConfig, AutoModel, AutoTokenizer, pipeline
 
-from hf_spanner import SpanNERPipeline
-from hf_spanner.calibration.fitting import rows_fingerprint
+from hf_spanner import Recipe, SpanNERPipeline
+from hf_spanner.annotation.folds import document_folds
+from hf_spanner.calibration.fitting import fitted_platt, rows_fingerprint, scored_predictions
+from hf_spanner.commands import out_of_fold
 from hf_spanner.commands.judging import predicted_and_gold
 
 Run = Callable[..., Path]
@@ -159,9 +162,68 @@ def test_texts_to_come_weigh_the_predictions(
         calibrated("--texts", str(texts), "--train", train)
 
 
+@pytest.fixture
+def recipe(tiny_encoder: Path, tmp_path: Path) -> Path:
+    """A recipe of the tiny model's method that trains for some steps."""
+    path = tmp_path / "tiny.yaml"
+    training = "{max_steps: 30, learning_rate: 1.0e-3, head_learning_rate: 1.0e-2, use_cpu: true, disable_tqdm: true}"
+    lines = [
+        "method: boundary_smoothing",
+        f"encoder: {tiny_encoder}",
+        "data: {}",
+        "model: {overlap: nested, lstm_layers: 0}",
+        f"training: {training}",
+    ]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+def test_the_map_of_folds_is_that_of_models_that_have_not_seen_the_rows(
+    calibrated: Run, recipe: Path, rows: list, tmp_path: Path
+) -> None:
+    """The predictions of folds lie in the work folder: they are of new models, and the map is their own."""
+    plain = AutoConfig.from_pretrained(calibrated("--kind", "platt")).calibration
+    folder = calibrated("--folds", "2", "--recipe", str(recipe), "--min-predictions", "1")
+    calibration = AutoConfig.from_pretrained(folder).calibration
+    name = "rows.jsonl, 2 models out of fold"
+    assert calibration["fitted_on"] == {"name": name, "num_rows": 5, "fingerprint": rows_fingerprint(rows)}
+    assert calibration["all"] != pytest.approx(plain["all"])
+    work = tmp_path / f"{folder.name}-folds"
+    answers: list[Any] = [None] * len(rows)
+    folds = document_folds(rows, 2, Recipe.from_yaml(recipe).training.seed)
+    for fold, path in zip(folds, sorted(work.glob("*.json")), strict=True):
+        for place, entities in zip(fold, json.loads(path.read_text(encoding="utf-8"))["predicted"], strict=True):
+            answers[place] = entities
+    scores, correct, *_ = scored_predictions(answers, [row["entities"] for row in rows])
+    expected = fitted_platt(scores, correct, np.ones(len(scores)))
+    assert calibration["all"] == pytest.approx(expected)
+
+
+def test_folds_that_are_done_are_taken_up(
+    calibrated: Run, recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = ["--folds", "2", "--recipe", str(recipe), "--work", str(tmp_path / "kept"), "--min-predictions", "1"]
+    first = AutoConfig.from_pretrained(calibrated(*options)).calibration
+    monkeypatch.setattr(out_of_fold, "fold_model", None)
+    promised = ["--precision", "0.5", "--kind", "temperature"]
+    second = AutoConfig.from_pretrained(calibrated(*options, *promised)).calibration
+    assert (first["kind"], second["kind"]) == ("platt", "temperature")
+    assert len(second["promises"]["precision"]) == 1
+
+
+def test_a_recipe_of_another_method_is_refused(calibrated: Run, recipe: Path) -> None:
+    recipe.write_text(recipe.read_text(encoding="utf-8").replace("boundary_smoothing", "bopn"), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"tiny.yaml must be the recipe of .*'boundary_smoothing'.*, got .*'bopn'"):
+        calibrated("--folds", "2", "--recipe", str(recipe))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (["--folds", "2"], "--folds and --recipe need each other"),
+        (["--recipe", "r.yaml"], "--folds and --recipe need each other"),
+        (["--work", "folder"], "--work needs them"),
+        (["--folds", "2", "--recipe", "r", "--texts", "t", "--train", "n"], "--folds goes without --texts"),
         (["--texts", "new.txt"], "--texts and --train need each other"),
         (["--train", "train.jsonl"], "--texts and --train need each other"),
         (["--texts", "new.txt", "--train", "train.jsonl", "--recall", ".9"], "promises hold for rows like DATA"),
