@@ -6,13 +6,13 @@ For each run on test rows: the calibration error as it is; by a map fitted on th
 too, as the run of the same name with `-dev`; and the mean over random halves of the test rows, the map fitted on one
 and judged on the other, which makes both alike; "crossed" judges both halves at once, each calibrated by the other's
 map. The floor is the error that scores of this spread would show if they were true probabilities: so many predictions
-cannot show less. Thresholds are laid and tested as `hf-spanner calibrate` does, within one half, judged on the other.
+cannot show less.
 
-With `--data data` the rows of `data/CORPUS/SPLIT.jsonl` are set beside runs on all of them: halves for thresholds are
-of their documents, as the command's, and not of the rows; "weighted" is the error of maps that are fitted as by
-`hf-spanner calibrate --texts` with the words of the test rows; and by how much Platt's map of dev is too sure on test
-comes with a standard error over documents, as the rows of one go together. `--draws 500` also promises by documents
-drawn from both splits, so often, and counts what is broken on all of them.
+With `--data data` the rows of `data/CORPUS/SPLIT.jsonl` are set beside runs on all of them: "weighted" is the error of
+maps that are fitted as by `hf-spanner calibrate --texts` with the words of the test rows; by how much Platt's map of
+dev is too sure on test comes with a standard error over documents, as the rows of one go together; and thresholds are
+promised on dev as the command does, and kept on test. `--draws 500` also promises by documents drawn from both splits,
+so often, and counts what is broken on all of them.
 """
 
 import argparse
@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from kept_runs import kept_runs
-from scipy.stats import binom
 
 from hf_spanner import load_rows
 from hf_spanner.analysis.comparison import read_predictions
@@ -72,6 +71,8 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=0, help="draws of documents for promises; needs --data")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
+    if arguments.draws and arguments.data is None:
+        parser.error("--draws needs --data")
     results = {}
     kept = kept_runs(["*"])
     for run in kept_runs(arguments.runs):
@@ -79,25 +80,24 @@ def main() -> None:
         dev = Rows(*read_predictions(f"{run}-dev")) if f"{run}-dev" in kept else None
         name = run.partition("#")[2]
         errors = calibration_errors(dev, test, arguments.splits)
-        documents: tuple[Any, Any] = (None, None)
+        results[name] = {"errors": errors}
+        print(f"\n{name}: {len(test.gold)} rows, {len(test.scored().scores)} predictions")
         if dev is not None and arguments.data is not None:
             folder = arguments.data / Path(run.partition("#")[0]).stem
             errors |= errors_with_words(dev, test, folder)
-            documents = tuple(np.array(corpus_rows(folder)[split]["document"]) for split in ("dev", "test"))
-        promises = {
-            target: promise_results(dev, test, target, arguments.delta, arguments.splits, *documents)
-            for target in arguments.precision
-        }
-        results[name] = {"errors": errors, "promises": promises}
-        print(f"\n{name}: {len(test.gold)} rows, {len(test.scored().scores)} predictions")
+            names = {split: list(corpus_rows(folder)[split]["document"]) for split in ("dev", "test")}
+            results[name] |= {
+                f"precision {target}, from dev": promised(dev, test, target, arguments.delta, names["dev"])
+                for target in arguments.precision
+            }
+            if arguments.draws:
+                both = Rows(dev.predicted + test.predicted, dev.gold + test.gold)
+                pooled = [f"{split} {document}" for split, documents in names.items() for document in documents]
+                results[name] |= drawn_promises(both, pooled, arguments)
         print("  " + ", ".join(f"{kind} {value:.3f}" for kind, value in errors.items()))
-        for target, target_results in promises.items():
-            print(f"  precision {target}: " + ", ".join(f"{kind} {value}" for kind, value in target_results.items()))
-        if dev is not None and arguments.draws and arguments.data is not None:
-            names = [name for side in documents for name in side.tolist()]
-            both = Rows(dev.predicted + test.predicted, dev.gold + test.gold)
-            results[name]["drawn"] = drawn = drawn_promises(both, names, arguments)
-            print("\n".join(f"  {key}: {value}" for key, value in drawn.items()))
+        for key, value in results[name].items():
+            if key != "errors":
+                print(f"  {key}: {value}")
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
 
@@ -157,57 +157,17 @@ def add_errors(errors: dict[str, list[float]], name: str, sides: Sequence[Scored
     errors[f"{name} crossed"].append(error(both))
 
 
-def promise_results(
-    dev: Rows | None,
-    test: Rows,
-    target: float,
-    delta: float,
-    num_splits: int,
-    dev_documents: np.ndarray | None = None,
-    documents: np.ndarray | None = None,
-) -> dict[str, Any]:
-    """How often a promised threshold was given and broken, the precision got, and the share of predictions kept.
-
-    The judged rows have sampling errors of their own: `below` counts a precision below the target, `clearly below` one
-    so low that a true precision at the target would show it in less than delta of the cases.
-    """
-    outcomes = []
-    for seed in range(num_splits):
-        is_fitted = half(test, seed, documents)
-        inner = None if documents is None else documents[is_fitted]
-        outcomes.append(promised(test.where(is_fitted), test.where(~is_fitted), target, delta, seed, inner))
-    given = [outcome for outcome in outcomes if outcome is not None]
-    results: dict[str, Any] = {"given": f"{len(given)} of {num_splits}"}
-    if given:
-        num_right, num_kept, num_all = np.array(given).T
-        results |= {
-            "below": int((num_right / num_kept < target).sum()),
-            "clearly below": int((binom.cdf(num_right, num_kept, target) < delta).sum()),
-            "mean precision": round(float((num_right / num_kept).mean()), 3),
-            "mean share kept": round(float((num_kept / num_all).mean()), 3),
-        }
-    if dev is not None:
-        outcome = promised(dev, test, target, delta, 0, dev_documents)
-        results["from dev"] = "none" if outcome is None else "{}/{} right, of {}".format(*outcome)
-    return results
-
-
-def promised(
-    fitting: Rows, judged: Rows, target: float, delta: float, seed: int, documents: np.ndarray | None
-) -> tuple[int, int, int] | None:
-    """Numbers of right, kept and all judged predictions at the threshold that `fitting` promises, None without one."""
-    is_mapped = half(fitting, seed + 1_000, documents)
-    mapping, testing = fitting.where(is_mapped), fitting.where(~is_mapped)
-    if len(mapping.scored().scores) < MIN_PREDICTIONS:
-        return None
+def promised(dev: Rows, test: Rows, target: float, delta: float, names: Sequence[str]) -> str:
+    """What is kept of test, and right, at the threshold that a half of dev's documents promises; "none" without one."""
+    places, _ = document_places(names, len(names))
+    is_mapped = halves(places, seed=1_000)
+    mapping, testing = dev.where(is_mapped), dev.where(~is_mapped)
     calibration = fitted("platt", mapping)
-    names = [None] * len(is_mapped) if documents is None else documents.tolist()
-    places = document_places(names, len(names))[0][~is_mapped]
     promises = threshold_promises(
         calibration,
         mapping.scored(),
-        scored_predictions(*testing, places),
-        found_gold(*testing, places),
+        scored_predictions(*testing, places[~is_mapped]),
+        found_gold(*testing, places[~is_mapped]),
         precision=[target],
         recall=[],
         delta=delta,
@@ -215,10 +175,10 @@ def promised(
     )
     threshold = promises["precision"][0]["all"]
     if threshold is None:
-        return None
-    calibrated = mapped(calibration, judged.scored())
+        return "none"
+    calibrated = mapped(calibration, test.scored())
     is_kept = calibrated.scores >= threshold
-    return int(calibrated.correct[is_kept].sum()), int(is_kept.sum()), len(is_kept)
+    return f"{calibrated.correct[is_kept].sum()}/{is_kept.sum()} right, of {len(is_kept)}"
 
 
 def drawn_promises(rows: Rows, names: Sequence[str], arguments: argparse.Namespace) -> dict[str, str]:
@@ -277,9 +237,9 @@ def best_kind(rows: Rows, num_splits: int = 10) -> str | None:
     return min(PARAMETERS, key=lambda kind: float(np.mean(errors[f"{kind} crossed"])))
 
 
-def half(rows: Rows, seed: int, documents: np.ndarray | None = None) -> np.ndarray:
-    """A random half of the rows, or of their documents."""
-    return halves([None] * len(rows.gold) if documents is None else documents.tolist(), seed)
+def half(rows: Rows, seed: int) -> np.ndarray:
+    """A random half of the rows."""
+    return halves(np.arange(len(rows.gold)), seed)
 
 
 def fitted(kind: str, rows: Rows, weights: np.ndarray | None = None) -> Mapping[str, Any]:

@@ -1,20 +1,21 @@
 """Thresholds whose precision or recall is promised with confidence, from held-out predictions."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from scipy.special import betainc
+from scipy.stats import binom
 from scipy.stats import t as student_t
 
 from hf_spanner.calibration.fitting import ScoredPredictions, Spans, prediction_columns, span_key
 from hf_spanner.core.calibration import calibrated_score
-from hf_spanner.metrics.span_ner.resampling import document_places
 
 RECALL_GRID = tuple(step / 100 for step in range(101))
 NUM_STEPS = 50  # steps of a grid that is laid by scores
-MARGIN, LEAST_SHARE = 6, 0.1  # a grid starts where so many times the fewest predictions that can ever do are expected
+MARGIN = 6  # a grid starts where this many times the fewest predictions that can ever do are expected,
+LEAST_SHARE = 0.1  # and not above this share of the scores
 
 
 def precision_threshold(
@@ -31,11 +32,11 @@ def precision_threshold(
     Thresholds are tested from high to low, each at level delta, up to the first that fails: fixed-sequence testing,
     which needs no correction for their number (Angelopoulos et al. 2021, "Learn then Test", section 2.3). A test is the
     exact binomial one, the same as asking the one-sided Clopper-Pearson bound of the precision to reach the target; it
-    takes predictions as independent of each other. With `documents` those of one may go together: right and wrong ones
-    count by the effective number of predictions, the number divided by how much more right predictions vary with the
-    documents than single ones would (Korn and Graubard 1998), at most 1 each; and Student's one-sided t test of the
-    mean over documents of (right predictions - target times predictions) must pass too, which few documents need. By
-    simulation 4 to 8 of 100 promises at delta .05 are broken then, and 13 to 29 by the binomial test.
+    takes predictions as independent of each other. With `documents` those of one may go together, and two tests must
+    pass. The first lets predictions count by their effective number: divided by how much more the right ones vary with
+    the documents than single ones would, and by what the few documents leave unknown of that (Korn and Graubard 1998).
+    The second is Student's one-sided t test of the mean over documents of (right predictions - target times
+    predictions), which few documents of unequal size need. Only documents with a prediction above the threshold count.
 
     The promise needs documents like those to come, and a grid that was fixed without these scores (`score_grid` lays
     one by other scores).
@@ -45,8 +46,9 @@ def precision_threshold(
         correct: (n,) whether each is right.
         grid: Thresholds in [0, 1], in any order; the highest should leave enough predictions to pass its test.
         target: Precision to promise, in (0, 1).
-        delta: Probability of a broken promise that is accepted, in (0, 1).
-        documents: (n,) number of each prediction's document. Nothing can be promised of one document.
+        delta: Probability of a broken promise that is accepted, in (0, 0.5).
+        documents: (n,) number of each prediction's document; nothing can be promised of a single document. None takes
+            predictions as independent.
 
     Returns:
         The lowest threshold reached, or None if the highest fails already.
@@ -54,12 +56,13 @@ def precision_threshold(
     Raises:
         ValueError: If the lengths differ, the grid is empty, or a number lies outside of its range.
     """
-    if len(scores) != len(correct):
-        raise ValueError(f"correct must be as long as scores, {len(scores)}, got {len(correct)}")
-    thresholds = np.array(sorted(_checked_grid(grid, target, delta), reverse=True))
+    for name, column in (("correct", correct), ("documents", documents)):
+        if column is not None and len(scores) != len(column):
+            raise ValueError(f"{name} must be as long as scores, {len(scores)}, got {len(column)}")
+    falling = sorted(_checked_grid(grid, target, delta), reverse=True)
     values, flags = np.asarray(scores, dtype=float), np.asarray(correct, dtype=bool)
-    is_above = values >= thresholds[:, None]
-    return _last_passed(thresholds, is_above & flags, is_above, documents, target=target, delta=delta)
+    tests = ((threshold, flags & (values >= threshold), values >= threshold) for threshold in falling)
+    return _last_passed(tests, documents, target=target, delta=delta)
 
 
 def recall_threshold(
@@ -79,7 +82,7 @@ def recall_threshold(
         gold_scores: (G,) for each held-out gold entity the calibrated score with which it was found; -1 if it was not.
         grid: Thresholds in [0, 1], in any order.
         target: Recall to promise, in (0, 1).
-        delta: Probability of a broken promise that is accepted, in (0, 1).
+        delta: Probability of a broken promise that is accepted, in (0, 0.5).
         documents: (G,) number of each entity's document, as for `precision_threshold`.
 
     Returns:
@@ -88,10 +91,12 @@ def recall_threshold(
     Raises:
         ValueError: If the grid is empty, or a number lies outside of its range.
     """
-    thresholds = np.array(sorted(_checked_grid(grid, target, delta)))
+    rising = sorted(_checked_grid(grid, target, delta))
     values = np.asarray(gold_scores, dtype=float)
-    is_found = values >= thresholds[:, None]
-    return _last_passed(thresholds, is_found, np.ones_like(is_found), documents, target=target, delta=delta)
+    if documents is not None and len(documents) != len(values):
+        raise ValueError(f"documents must be as long as gold_scores, {len(values)}, got {len(documents)}")
+    tests = ((threshold, values >= threshold, np.ones(len(values), dtype=bool)) for threshold in rising)
+    return _last_passed(tests, documents, target=target, delta=delta)
 
 
 def score_grid(scores: Sequence[float] | np.ndarray, num_tested: int, *, target: float, delta: float) -> list[float]:
@@ -105,13 +110,13 @@ def score_grid(scores: Sequence[float] | np.ndarray, num_tested: int, *, target:
         scores: (m,) calibrated scores of other predictions; without any the grid is 0 alone.
         num_tested: Predictions of the test.
         target: Precision to promise, in (0, 1).
-        delta: Probability of a broken promise that is accepted, in (0, 1).
+        delta: Probability of a broken promise that is accepted, in (0, 0.5).
 
     Returns:
         At most 51 thresholds, falling, the last 0.
 
     Raises:
-        ValueError: If target or delta lies outside of (0, 1).
+        ValueError: If target or delta lies outside of its range.
     """
     _check_rates(target, delta)
     if not len(scores):
@@ -143,11 +148,11 @@ def threshold_promises(
     Args:
         calibration: Maps that were fitted without the predictions of the test.
         laid: Raw predictions by whose scores the grids are laid; they may be those of the fit.
-        tested: Raw predictions of other rows.
+        tested: Raw predictions of other rows, and which documents they are of.
         gold: Gold of these other rows: the raw score with which each was found, -1 if it was not.
         precision: Precisions to promise, each in (0, 1).
         recall: Recalls to promise, each in (0, 1).
-        delta: Probability of a broken promise that is accepted, in (0, 1).
+        delta: Probability of a broken promise that is accepted, in (0, 0.5).
         decoding: The settings of inference except the threshold.
 
     Returns:
@@ -197,11 +202,11 @@ def found_gold(predicted: Spans, gold: Spans, documents: Sequence[int] | np.ndar
     return prediction_columns(rows)
 
 
-def halves(documents: Sequence[str | None], seed: int) -> np.ndarray:
+def halves(documents: np.ndarray, seed: int) -> np.ndarray:
     """A random half of the documents.
 
     Args:
-        documents: For each row the name of its document; None is a document of its own.
+        documents: (n,) number of each row's document, from 0, as `document_places` gives it.
         seed: Seed of the draw.
 
     Returns:
@@ -210,10 +215,10 @@ def halves(documents: Sequence[str | None], seed: int) -> np.ndarray:
     Raises:
         ValueError: If there are fewer than four documents.
     """
-    places, size = document_places(documents, len(documents))
+    size = len(np.unique(documents))
     if size < 4:
         raise ValueError(f"promises need rows of at least 4 documents, half for the map and half for tests, got {size}")
-    return (np.random.default_rng(seed).permutation(size) < size / 2)[places]
+    return (np.random.default_rng(seed).permutation(size) < size / 2)[documents]
 
 
 def _calibrated(calibration: Mapping[str, Any], raw: ScoredPredictions) -> ScoredPredictions:
@@ -231,9 +236,9 @@ def _with_label(predictions: ScoredPredictions, label: str | None) -> ScoredPred
 
 
 def _check_rates(target: float, delta: float) -> None:
-    for name, value in (("target", target), ("delta", delta)):
-        if not 0 < value < 1:
-            raise ValueError(f"{name} must lie in (0, 1), got {value}")
+    for name, value, highest in (("target", target, 1), ("delta", delta, 0.5)):
+        if not 0 < value < highest:
+            raise ValueError(f"{name} must lie in (0, {highest:g}), got {value}")
 
 
 def _checked_grid(grid: Sequence[float], target: float, delta: float) -> Sequence[float]:
@@ -245,46 +250,39 @@ def _checked_grid(grid: Sequence[float], target: float, delta: float) -> Sequenc
 
 
 def _last_passed(
-    thresholds: np.ndarray,
-    is_success: np.ndarray,
-    is_trial: np.ndarray,
+    tests: Iterable[tuple[float, np.ndarray, np.ndarray]],
     documents: Sequence[int] | np.ndarray | None,
     *,
     target: float,
     delta: float,
 ) -> float | None:
-    """The last threshold before the first that fails a test of "the rate is below the target".
+    """The last threshold before the first whose (n,) successes among (n,) trials are not enough; n numbers at once."""
+    places = None if documents is None else np.unique(documents, return_inverse=True)[1]
+    last = None
+    for threshold, is_success, is_trial in tests:
+        if places is None:
+            # P(at least so many successes) at the target itself
+            is_sure = binom.sf(is_success.sum() - 1, is_trial.sum(), target) <= delta
+        else:
+            right, trials = (np.bincount(places, weights=mask) for mask in (is_success, is_trial))
+            is_sure = _is_sure_of_documents(right[trials > 0], trials[trials > 0], target, delta)
+        if not is_sure:
+            break
+        last = float(threshold)
+    return last
 
-    Memory: the (T, n) bool tables of T thresholds and n trials that are given.
-    """
-    failed = np.flatnonzero(_p_values(is_success, is_trial, documents, target) > delta)
-    num_passed = failed[0] if len(failed) else len(thresholds)
-    return float(thresholds[num_passed - 1]) if num_passed else None
 
-
-def _p_values(
-    is_success: np.ndarray, is_trial: np.ndarray, documents: Sequence[int] | np.ndarray | None, target: float
-) -> np.ndarray:
-    """(T,) probabilities of so many successes or more, where the rate is the target."""
-    num_right, num_all = is_success.sum(axis=1), is_trial.sum(axis=1)
-    if documents is None:
-        return betainc(num_right, num_all - num_right + 1, target)  # the binomial tail
-    names, places = np.unique(documents, return_inverse=True)
-    if len(names) < 2:
-        return np.ones(len(num_all))
-    right, trials = (
-        np.array([np.bincount(places, weights=row, minlength=len(names)) for row in side])
-        for side in (is_success, is_trial)
-    )
-    rates = (num_right / np.maximum(num_all, 1))[:, None]
-    correction = len(names) / (len(names) - 1)
-    variances = correction * ((right - rates * trials) ** 2).sum(axis=1)
-    single = num_all * (rates * (1 - rates))[:, 0]
-    shares = np.minimum(np.divide(single, variances, out=np.ones(len(single)), where=variances > 0), 1.0)
+def _is_sure_of_documents(right: np.ndarray, trials: np.ndarray, target: float, delta: float) -> bool:
+    """Whether (D,) successes among (D,) trials of documents speak for a rate of at least the target."""
+    size, num_right, num_all = len(trials), right.sum(), trials.sum()
     excesses = right - target * trials
-    means, spreads = excesses.mean(axis=1), excesses.std(axis=1, ddof=1)
-    ratios = np.divide(means, spreads, out=np.where(means > 0, np.inf, 0.0), where=spreads > 0)
-    return np.maximum(
-        betainc(shares * num_right, shares * (num_all - num_right) + 1, target),
-        student_t.sf(ratios * np.sqrt(len(names)), len(names) - 1),
-    )
+    if size < 2 or excesses.mean() <= 0:
+        return False
+    rate = num_right / num_all
+    variance = size / (size - 1) * ((right - rate * trials) ** 2).sum()  # of the sum of successes
+    share = num_all * rate * (1 - rate) / variance if variance > 0 else 1.0
+    unknown = student_t.isf(delta, size - 1) / student_t.isf(delta, num_all - 1)
+    share = min(1.0, share / unknown**2)  # of each trial that counts
+    error = excesses.std(ddof=1) / math.sqrt(size)
+    is_above = error == 0 or student_t.sf(excesses.mean() / error, size - 1) <= delta
+    return bool(is_above and betainc(share * num_right, share * (num_all - num_right) + 1, target) <= delta)

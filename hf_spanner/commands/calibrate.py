@@ -11,18 +11,20 @@ DATA counts as often as those texts have predictions like it: of words that trai
 DATA must be rows that the model was not trained on; `hf-spanner evaluate` refuses to score the result on exactly these.
 With --folds 4 --recipe RECIPE they are its training rows: so many models are trained by the recipe, as MODEL was, and
 the map is fitted on the predictions of each for the documents that it has not seen, which are many more than dev rows.
+To fit another map on the same predictions, give the same --work.
 """
 
 import argparse
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from hf_spanner import Recipe
+from hf_spanner import METHODS, Recipe
 from hf_spanner.calibration.fitting import (
     MIN_PREDICTIONS,
     ScoredPredictions,
@@ -49,9 +51,11 @@ from hf_spanner.commands.options import (
 from hf_spanner.commands.out_of_fold import out_of_fold_predictions
 from hf_spanner.commands.predict import input_records, unlabelled_row
 from hf_spanner.core.calibration import PARAMETERS, PROMISES
+from hf_spanner.core.configuration_span_ner import SpanNERConfig
 from hf_spanner.core.pipeline_span_ner import SpanNERPipeline
 from hf_spanner.core.spans import EntityLists
 from hf_spanner.data.predicted import predicted_entities
+from hf_spanner.data.schema import label_set
 from hf_spanner.metrics.span_ner.resampling import document_places
 
 
@@ -61,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     trust_encoders(given, given.model)
     check_new_folder(given.output)
     ner, rows = judged_model(given.model, given.data, given_reading(given), raw=True)
-    documents = [row.get("document") for row in rows]
+    documents = document_places([row.get("document") for row in rows], len(rows))[0]
     is_fitted = halves(documents, given.seed) if given.precision or given.recall else np.ones(len(rows), dtype=bool)
     model = ner.model
     if model.config.threshold:
@@ -85,9 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         weights=weights,
     )
     if given.precision or given.recall:
-        tested = [
-            kept(column, ~is_fitted) for column in (predicted, gold, document_places(documents, len(rows))[0].tolist())
-        ]
+        tested = [kept(column, ~is_fitted) for column in (predicted, gold, documents.tolist())]
         calibration["promises"] = tested_promises(calibration, predictions, tested, model.decoding(), given)
     model.config.calibration = calibration
     model.save_pretrained(given.output)
@@ -100,16 +102,36 @@ def held_out_predictions(ner: SpanNERPipeline, rows: Any, given: argparse.Namesp
     """Predicted entities and gold of the rows: the model's own, or with --folds those of models out of fold."""
     if not given.folds:
         return predicted_and_gold(ner, rows, {}, given.batch_size)
-    recipe, config = Recipe.from_yaml(given.recipe), ner.model.config
-    own = {"method": config.model_type, "split_hyphens": config.split_hyphens}
-    asked = {"method": recipe.method, "split_hyphens": recipe.data.options["split_hyphens"]}
-    if asked != own:
-        raise ValueError(f"{given.recipe} must be the recipe of {given.model}, with {own}, got {asked}")
-    folder = given.output.with_name(f"{given.output.name}-folds") if given.work is None else given.work
+    recipe = Recipe.from_yaml(given.recipe)
+    check_recipe(recipe, ner.model.config, rows, given)
+    recipe = replace(recipe, model=recipe.model | {"temperature": 1.0})  # raw scores, as the model's
+    folder = Path(f"{given.output.resolve()}-folds") if given.work is None else given.work
     folder.mkdir(parents=True, exist_ok=True)
     rows = list(rows)
     predicted = out_of_fold_predictions(recipe, rows, given.folds, folder, Path(given.recipe).stem)
     return predicted, [list(row["entities"]) for row in rows]
+
+
+def check_recipe(recipe: Recipe, config: SpanNERConfig, rows: Any, given: argparse.Namespace) -> None:
+    """That models of the recipe and rows are like the saved one.
+
+    Raises:
+        ValueError: If the method, a field that the recipe gives, a setting of inference or the labels differ.
+    """
+    if recipe.method != config.model_type:
+        raise ValueError(
+            f"{given.recipe} must be the recipe of {given.model}, {config.model_type}, got {recipe.method}"
+        )
+    asked = METHODS[recipe.method].config_class(**recipe.model)
+    for name in sorted({*recipe.model, *config.decoding_parameters, "split_hyphens"} - {"threshold", "temperature"}):
+        own, other = getattr(config, name), getattr(asked, name)
+        if own != other:
+            raise ValueError(
+                f"{given.recipe} must be the recipe of {given.model}, with model.{name} {own}, got {other}"
+            )
+    labels, own = label_set(rows), sorted(config.label2id or {})
+    if labels != own:
+        raise ValueError(f"{given.data} must have the labels of {given.model}, {own}, got {labels}")
 
 
 def tested_promises(
@@ -187,15 +209,26 @@ def parsed_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     add_reader_options(parser)
     add_trust_option(parser)
     given = parser.parse_args(arguments)
+    check_options(parser, given)
+    return given
+
+
+def check_options(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
+    """End with the usage where options do not go together."""
     if (given.texts is None) != (given.train is None):
         parser.error("--texts and --train need each other")
     if (given.folds is None) != (given.recipe is None) or (given.work and not given.folds):
         parser.error("--folds and --recipe need each other, and --work needs them")
-    if given.folds and given.texts is not None:
-        parser.error("--folds goes without --texts: models out of fold have other training rows each")
+    if given.folds == 1 or given.work == given.output:
+        parser.error("--folds must be at least 2, and --work another folder than --output")
+    if given.folds and (given.texts is not None or given.precision or given.recall):
+        parser.error(
+            "--folds goes without --texts, --precision and --recall, which are of one model and its held-out rows"
+        )
+    if given.delta >= 0.5:
+        parser.error(f"--delta must be below 0.5, got {given.delta}")
     if given.texts is not None and (given.precision or given.recall):
         parser.error("--texts goes without --precision and --recall: promises hold for rows like DATA")
-    return given
 
 
 def report(calibration: Mapping[str, Any], num_predictions: int) -> str:

@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, pipeline
 from hf_spanner import Recipe, SpanNERPipeline
 from hf_spanner.annotation.folds import document_folds
 from hf_spanner.calibration.fitting import fitted_platt, rows_fingerprint, scored_predictions
-from hf_spanner.commands import out_of_fold
+from hf_spanner.commands import calibrate, out_of_fold
 from hf_spanner.commands.judging import predicted_and_gold
 
 Run = Callable[..., Path]
@@ -205,16 +205,61 @@ def test_folds_that_are_done_are_taken_up(
     options = ["--folds", "2", "--recipe", str(recipe), "--work", str(tmp_path / "kept"), "--min-predictions", "1"]
     first = AutoConfig.from_pretrained(calibrated(*options)).calibration
     monkeypatch.setattr(out_of_fold, "fold_model", None)
-    promised = ["--precision", "0.5", "--kind", "temperature"]
-    second = AutoConfig.from_pretrained(calibrated(*options, *promised)).calibration
+    second = AutoConfig.from_pretrained(calibrated(*options, "--kind", "temperature")).calibration
     assert (first["kind"], second["kind"]) == ("platt", "temperature")
-    assert len(second["promises"]["precision"]) == 1
 
 
-def test_a_recipe_of_another_method_is_refused(calibrated: Run, recipe: Path) -> None:
-    recipe.write_text(recipe.read_text(encoding="utf-8").replace("boundary_smoothing", "bopn"), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"tiny.yaml must be the recipe of .*'boundary_smoothing'.*, got .*'bopn'"):
+def test_the_temperature_of_a_recipe_is_not_in_the_raw_scores_of_folds(
+    calibrated: Run, recipe: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[Recipe] = []
+    monkeypatch.setattr(calibrate, "out_of_fold_predictions", lambda recipe, rows, *_: given.append(recipe) or [[]] * 5)
+    change(recipe, "lstm_layers: 0", "lstm_layers: 0, temperature: 3.0")
+    with pytest.raises(ValueError, match="predictions must be at least 5 to fit a map, got 0"):
         calibrated("--folds", "2", "--recipe", str(recipe))
+    assert given[0].model == {"overlap": "nested", "lstm_layers": 0, "temperature": 1.0}
+
+
+def change(recipe: Path, old: str, new: str) -> None:
+    """Write another word in place of one in the recipe."""
+    recipe.write_text(recipe.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("boundary_smoothing", "bopn", "must be the recipe of .*, boundary_smoothing, got bopn"),
+        ("nested", "flat", "must be the recipe of .*, with model.overlap nested, got flat"),
+        ("lstm_layers: 0", "lstm_layers: 1", "must be the recipe of .*, with model.lstm_layers 0, got 1"),
+    ],
+)
+def test_a_recipe_of_another_model_is_refused(calibrated: Run, recipe: Path, old: str, new: str, message: str) -> None:
+    change(recipe, old, new)
+    with pytest.raises(ValueError, match=message):
+        calibrated("--folds", "2", "--recipe", str(recipe))
+
+
+def test_rows_with_other_labels_are_refused(
+    program: Callable, saved_model: Path, recipe: Path, write_jsonl: Callable, tmp_path: Path
+) -> None:
+    data = str(write_jsonl("other.jsonl", OTHER))
+    options = ["--output", str(tmp_path / "x"), "--folds", "2", "--recipe", str(recipe)]
+    with pytest.raises(ValueError, match=r"must have the labels of .*\['LOC', 'ORG', 'PER'\], got \['PER'\]"):
+        program("calibrate").main([str(saved_model), data, *options])
+
+
+def test_promises_are_tested_by_document(calibrated: Run, rows: list, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten rows are of five documents, so the rows of the tests are of two and have their numbers."""
+    for number, row in enumerate(rows):
+        monkeypatch.setitem(row, "document", f"d{number}")
+    monkeypatch.setattr(calibrate, "threshold_promises", lambda *given, **_: tested.extend(given[2:]) or {})
+    tested: list[Any] = []
+    rows *= 2
+    with pytest.raises(ValueError, match="calibration must be a mapping"):
+        calibrated("--precision", "0.5")
+    documents = {number for side in tested for number in side.documents.tolist()}
+    assert len(documents) == 2
+    assert documents < set(range(5))
 
 
 @pytest.mark.parametrize(
@@ -223,7 +268,11 @@ def test_a_recipe_of_another_method_is_refused(calibrated: Run, recipe: Path) ->
         (["--folds", "2"], "--folds and --recipe need each other"),
         (["--recipe", "r.yaml"], "--folds and --recipe need each other"),
         (["--work", "folder"], "--work needs them"),
+        (["--folds", "1", "--recipe", "r"], "--folds must be at least 2"),
+        (["--folds", "2", "--recipe", "r", "--work", "no_folder"], "--work another folder than --output"),
         (["--folds", "2", "--recipe", "r", "--texts", "t", "--train", "n"], "--folds goes without --texts"),
+        (["--folds", "2", "--recipe", "r", "--recall", ".5"], "--folds goes without --texts, --precision and --recall"),
+        (["--delta", "0.5"], "--delta must be below 0.5, got 0.5"),
         (["--texts", "new.txt"], "--texts and --train need each other"),
         (["--train", "train.jsonl"], "--texts and --train need each other"),
         (["--texts", "new.txt", "--train", "train.jsonl", "--recall", ".9"], "promises hold for rows like DATA"),
