@@ -1,6 +1,7 @@
-"""What `benchmarks/calibration.py --data` adds: weights by surfaces, and the standard error over documents by hand."""
+"""What `benchmarks/calibration.py --data` adds: weights by surfaces, the error over documents by hand, and promises."""
 
 import json
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -38,3 +39,22 @@ def test_words_weigh_the_map_and_documents_give_its_error(
     assert errors["isotonic weighted"] == pytest.approx(1 / 3 - 0.125, abs=1e-3)
     with pytest.raises(ValueError, match=r"dev.jsonl must hold the rows of the run, got others"):
         calibration.errors_with_words(dev._replace(gold=gold["dev"][::-1]), test, tmp_path)
+
+
+def test_promises_of_drawn_documents_are_counted(benchmark_script: Callable[[str], ModuleType]) -> None:
+    """Twenty documents, four of which have half of their spans wrong and the others none: 90 % are right in all."""
+    calibration = benchmark_script("calibration")
+    span = {"start": 0, "end": 1, "label": "PER"}
+    gold = [[span] if number % 5 or row % 2 else [] for number in range(20) for row in range(10)]
+    rows = calibration.Rows([[span | {"score": 0.8}]] * 200, gold)
+    names = [f"d{number}" for number in range(20) for _ in range(10)]
+    asked = Namespace(precision=[0.91], delta=0.05, draws=200)
+    drawn = calibration.drawn_promises(rows, names, asked)
+    broken = [
+        float(drawn[f"precision 0.91, 20 documents, by {name}"].split()[3][:-1])
+        for name in ("documents", "predictions")
+    ]
+    assert broken[0] < 0.08 < 0.15 < broken[1]
+    assert list(drawn)[::2] == [f"precision 0.91, {size} documents, by documents" for size in (5, 10, 20)]
+    assert calibration.promised(rows, rows, 0.6, 0.05, names) == "180/200 right, of 200"
+    assert calibration.promised(rows, rows, 0.91, 0.05, names) == "none"
