@@ -9,7 +9,7 @@ from typing import Any
 
 from hf_spanner.annotation.suspects import KINDS, Suspect
 from hf_spanner.data.lines import text_lines
-from hf_spanner.data.schema import Problem, entity_problem, sorted_entities
+from hf_spanner.data.schema import Problem, entity_problem, sorted_entities, span_key
 
 DECISIONS = ("accept", "reject", None)
 COLUMNS = ("rank", "probability", "kind", "row", "id", "document", "annotated", "suggested", "score", "elsewhere")
@@ -66,15 +66,15 @@ def with_suggestions(row: Mapping[str, Any], records: Iterable[Decision]) -> lis
 
     A record whose annotated entity is gone by an earlier one changes nothing.
     """
-    scores: dict[tuple[int, int, str], float | None] = {_key(entity): None for entity in row["entities"]}
+    scores: dict[tuple[int, int, str], float | None] = {span_key(entity): None for entity in row["entities"]}
     for record in records:
         annotated, suggested = record["annotated"], record["suggested"]
-        if annotated is not None and scores.pop(_key(annotated), 0.0) is not None:
+        if annotated is not None and scores.pop(span_key(annotated), 0.0) is not None:
             continue
         if suggested is not None:
-            scores[_key(suggested)] = record["probability"]
+            scores[span_key(suggested)] = record["probability"]
     return [
-        {**entity} if (score := scores[_key(entity)]) is None else {**entity, "score": score}
+        {**entity} if (score := scores[span_key(entity)]) is None else {**entity, "score": score}
         for entity in sorted_entities(scores)
     ]
 
@@ -127,19 +127,19 @@ def corrected_rows(
         if (problem := _record_problem(record, rows)) is not None:
             raise ValueError(f"{place}: {problem}")
         row = rows[record["row"]]
-        keys = entities.setdefault(record["row"], {_key(entity) for entity in row["entities"]})
+        keys = entities.setdefault(record["row"], {span_key(entity) for entity in row["entities"]})
         before, after = record["annotated"], record["suggested"]
-        if before is not None and _key(before) not in keys:
-            problem = Problem("entity", "annotated", _key(before), f"one of the row's entities {sorted(keys)}")
+        if before is not None and span_key(before) not in keys:
+            problem = Problem("entity", "annotated", span_key(before), f"one of the row's entities {sorted(keys)}")
             raise ValueError(f"{place}: {problem}")
-        keys -= set() if before is None else {_key(before)}
-        if after is not None and _key(after) in keys:
-            problem = Problem("repeated", "suggested", _key(after), "an entity that the row has not yet")
+        keys -= set() if before is None else {span_key(before)}
+        if after is not None and span_key(after) in keys:
+            problem = Problem("repeated", "suggested", span_key(after), "an entity that the row has not yet")
             raise ValueError(f"{place}: {problem}")
-        keys |= set() if after is None else {_key(after)}
+        keys |= set() if after is None else {span_key(after)}
         change = {name: record.get(name) for name in ("row", "id", "kind", "probability")}
         words = row["tokens"]
-        spans = [None if entity is None else _entity(_key(entity), words) for entity in (before, after)]
+        spans = [None if entity is None else _entity(span_key(entity), words) for entity in (before, after)]
         log.append({"place": place, **change, "before": spans[0], "after": spans[1]})
     corrected = [
         {**row, "entities": sorted_entities(entities[number])} if number in entities else {**row}
@@ -154,10 +154,6 @@ def _entity(span: tuple[int, int, str] | None, words: Sequence[str]) -> dict[str
         return None
     start, end, label = span
     return {"start": start, "end": end, "label": label, "text": " ".join(words[start:end])}
-
-
-def _key(entity: Mapping[str, Any]) -> tuple[int, int, str]:
-    return entity["start"], entity["end"], entity["label"]
 
 
 def _shown(entity: Mapping[str, Any] | None) -> str:

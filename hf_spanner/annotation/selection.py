@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from hf_spanner.annotation.folds import rows_by_document
 from hf_spanner.core.spans import EntityLists
+from hf_spanner.data.schema import span_key
 
 READING = 10  # words that the opening of one more sentence costs beside its own
 DECAY = 0.5  # what the same surface or word is worth after it was chosen once more
@@ -103,9 +104,9 @@ def _units(
     missed = sum(1.0 - entity["score"] for entities in predictions for entity in entities) / max(1, num_words)
     sentences = []
     for number, row in enumerate(rows):
-        doubts = {_span(entity): 1.0 - entity["score"] for entity in predictions[number]}
+        doubts = {span_key(entity): 1.0 - entity["score"] for entity in predictions[number]}
         if alternatives is not None:
-            doubts = {_span(entity): entity["score"] for entity in alternatives[number]} | doubts
+            doubts = {span_key(entity): entity["score"] for entity in alternatives[number]} | doubts
         words = [(word, missed) for word in row["tokens"]] if alternatives is None else []
         sentences.append([(_surface(row, span), doubt) for span, doubt in doubts.items()] + words)
     units = []
@@ -117,10 +118,6 @@ def _units(
     return units
 
 
-def _span(entity: Mapping[str, Any]) -> tuple[int, int, str]:
-    return entity["start"], entity["end"], entity["label"]
-
-
 def _surface(row: Mapping[str, Any], span: tuple[int, int, str]) -> Any:
     """The words of a span with its label."""
     return tuple(row["tokens"][span[0] : span[1]]), span[2]
@@ -128,7 +125,7 @@ def _surface(row: Mapping[str, Any], span: tuple[int, int, str]) -> Any:
 
 def _names(row: Mapping[str, Any]) -> list[Any]:
     """The words of a labelled row and the surfaces of its entities, as often as they occur."""
-    return [*row["tokens"], *(_surface(row, _span(entity)) for entity in row["entities"])]
+    return [*row["tokens"], *(_surface(row, span_key(entity)) for entity in row["entities"])]
 
 
 def _value(unit: _Unit, chosen: Mapping[Any, int]) -> tuple[float, float]:

@@ -10,6 +10,7 @@ from scipy.optimize import isotonic_regression, minimize, minimize_scalar
 from scipy.special import expit, logit
 
 from hf_spanner.core.calibration import PARAMETERS, SMALLEST_SCORE
+from hf_spanner.data.schema import span_key
 
 Spans = Sequence[Sequence[Mapping[str, Any]]]
 MIN_PREDICTIONS = 50  # fewer say too little about a label, which then takes the map of all labels
@@ -53,11 +54,6 @@ def scored_predictions(
         right = {span_key(entity) for entity in gold_entities}
         rows += [(entity["score"], span_key(entity) in right, entity["label"], place) for entity in entities]
     return prediction_columns(rows)
-
-
-def span_key(entity: Mapping[str, Any]) -> tuple[int, int, str]:
-    """Start, end and label."""
-    return entity["start"], entity["end"], entity["label"]
 
 
 def prediction_columns(rows: Sequence[tuple[float, bool, str, int]]) -> ScoredPredictions:

@@ -9,8 +9,9 @@ from scipy.special import betainc
 from scipy.stats import binom
 from scipy.stats import t as student_t
 
-from hf_spanner.calibration.fitting import ScoredPredictions, Spans, prediction_columns, span_key
+from hf_spanner.calibration.fitting import ScoredPredictions, Spans, prediction_columns
 from hf_spanner.core.calibration import calibrated_score
+from hf_spanner.data.schema import span_key
 
 RECALL_GRID = tuple(step / 100 for step in range(101))
 NUM_STEPS = 50  # steps of a grid that is laid by scores

@@ -97,6 +97,11 @@ def words_problem(words: object, *, field: str = "tokens") -> Problem | None:
     return None
 
 
+def span_key(entity: Mapping[str, Any]) -> tuple[int, int, str]:
+    """Start, end and label."""
+    return entity["start"], entity["end"], entity["label"]
+
+
 def label_set(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Entity types of some rows, sorted; names that look like slips are logged.
 
