@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     trust_encoders(given, given.model)
     check_new_folder(given.output)
     ner, rows = judged_model(given.model, given.data, given_reading(given), raw=True)
-    documents = document_places([row.get("document") for row in rows], len(rows))[0]
+    documents = document_places(list(rows["document"]), len(rows))[0]
     is_fitted = halves(documents, given.seed) if given.precision or given.recall else np.ones(len(rows), dtype=bool)
     model = ner.model
     if model.config.threshold:

@@ -251,7 +251,7 @@ def test_rows_with_other_labels_are_refused(
 def test_promises_are_tested_by_document(calibrated: Run, rows: list, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten rows are of five documents, so the rows of the tests are of two and have their numbers."""
     for number, row in enumerate(rows):
-        monkeypatch.setitem(row, "document", f"d{number}")
+        row["document"] = f"d{number}"
     monkeypatch.setattr(calibrate, "threshold_promises", lambda *given, **_: tested.extend(given[2:]) or {})
     tested: list[Any] = []
     rows *= 2
